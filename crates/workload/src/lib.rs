@@ -16,6 +16,7 @@ pub mod claim;
 pub mod conversation;
 pub mod endpoint;
 pub mod header;
+pub mod inputs;
 pub mod number;
 pub mod seed;
 pub mod sequence;

@@ -1,0 +1,212 @@
+//! What is sent to a model that has no formula: tracks of tensors, from wherever they come.
+
+use std::{fmt, time::Duration};
+
+use crate::tensor::{TensorSpec, elements};
+
+table! {
+    /// The type of a tensor's elements, in the protocol's spelling.
+    pub enum ElementType: Option<usize> {
+        /// True or false, a byte each.
+        Bool = "BOOL", Some(1);
+        /// Whole numbers of 8 bits without a sign.
+        Uint8 = "UINT8", Some(1);
+        /// Whole numbers of 16 bits without a sign.
+        Uint16 = "UINT16", Some(2);
+        /// Whole numbers of 32 bits without a sign.
+        Uint32 = "UINT32", Some(4);
+        /// Whole numbers of 64 bits without a sign.
+        Uint64 = "UINT64", Some(8);
+        /// Whole numbers of 8 bits.
+        Int8 = "INT8", Some(1);
+        /// Whole numbers of 16 bits.
+        Int16 = "INT16", Some(2);
+        /// Whole numbers of 32 bits.
+        Int32 = "INT32", Some(4);
+        /// Whole numbers of 64 bits.
+        Int64 = "INT64", Some(8);
+        /// Floating-point numbers of 16 bits.
+        Fp16 = "FP16", Some(2);
+        /// Floating-point numbers of 32 bits.
+        Fp32 = "FP32", Some(4);
+        /// Floating-point numbers of 64 bits.
+        Fp64 = "FP64", Some(8);
+        /// Floating-point numbers of 16 bits with the exponent of 32.
+        Bf16 = "BF16", Some(2);
+        /// Texts or any other bytes, each with its length in 4 bytes before it.
+        Bytes = "BYTES", None;
+    }
+}
+
+impl ElementType {
+    /// How many bytes an element has; none where each has a length of its own.
+    pub fn size(self) -> Option<usize> {
+        *self.row()
+    }
+
+    /// How many elements these bytes are; none where they are no whole number of elements.
+    pub fn count(self, mut bytes: &[u8]) -> Option<usize> {
+        if let Some(size) = self.size() {
+            return bytes.len().is_multiple_of(size).then_some(bytes.len() / size);
+        }
+        let mut count = 0;
+        while !bytes.is_empty() {
+            let (length, rest) = bytes.split_first_chunk()?;
+            bytes = rest.get(usize::try_from(u32::from_le_bytes(*length)).ok()?..)?;
+            count += 1;
+        }
+        Some(count)
+    }
+}
+
+/// A tensor that is sent.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct InputTensor {
+    /// The input's name.
+    pub name: String,
+    /// Its type.
+    pub datatype: ElementType,
+    /// Its shape, with the batch dimension where the model batches.
+    pub shape: Vec<i64>,
+    /// Its elements as the protocol's raw contents have them: little-endian, BOOL a byte, texts with their lengths.
+    pub data: Vec<u8>,
+}
+
+impl fmt::Debug for InputTensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{:?} of {} bytes", self.name, self.datatype, self.shape, self.data.len())
+    }
+}
+
+/// The inputs of one sequence: what each of its steps sends, one after the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Track {
+    /// What a report calls it; no two tracks of a set have the same.
+    pub name: String,
+    /// The tensors of each step; never empty, and none of its steps is.
+    pub steps: Vec<Vec<InputTensor>>,
+    /// How long after the one before it each step but the first was sent, where it was recorded; else empty.
+    pub pauses: Vec<Duration>,
+}
+
+/// Checks tracks against a model's inputs, of which those in `optional` may be left out.
+///
+/// # Errors
+/// When a tensor is none of the model's, has another type or shape, or not as many elements as its shape says; when a step lacks an
+/// input; when there is no track, or one has no steps. In one line that names track, step and tensor.
+pub fn check(tracks: &[Track], declared: &[TensorSpec], optional: &[String]) -> Result<(), String> {
+    if tracks.is_empty() {
+        return Err("there are no inputs: a set of inputs needs at least one sequence of steps".to_owned());
+    }
+    for Track { name, steps, .. } in tracks {
+        if steps.is_empty() {
+            return Err(format!("'{name}' has no steps: each sequence of inputs needs at least one"));
+        }
+        for (number, step) in (1..).zip(steps) {
+            let of = |problem| format!("'{name}', step {number}: {problem}");
+            check_step(step, declared, optional).map_err(of)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_step(step: &[InputTensor], declared: &[TensorSpec], optional: &[String]) -> Result<(), String> {
+    for (place, tensor) in step.iter().enumerate() {
+        let Some(spec) = declared.iter().find(|spec| spec.name == tensor.name) else {
+            let names: Vec<_> = declared.iter().map(|spec| spec.name.as_str()).collect();
+            return Err(format!("the model has no input '{}': it has {}", tensor.name, names.join(", ")));
+        };
+        if step[..place].iter().any(|other| other.name == tensor.name) {
+            return Err(format!("input '{}' is there twice", tensor.name));
+        }
+        check_tensor(tensor, spec)?;
+    }
+    let is_missing =
+        |spec: &&TensorSpec| !optional.contains(&spec.name) && step.iter().all(|tensor| tensor.name != spec.name);
+    match declared.iter().find(is_missing) {
+        Some(spec) => Err(format!("input {spec} is missing")),
+        None => Ok(()),
+    }
+}
+
+fn check_tensor(tensor: &InputTensor, spec: &TensorSpec) -> Result<(), String> {
+    let InputTensor { name, datatype, shape, data } = tensor;
+    if datatype.name() != spec.datatype {
+        return Err(format!("input '{name}' has type {datatype}, and the model takes {spec}"));
+    }
+    let is_as = |(size, declared): (&i64, &i64)| *size >= 0 && (*declared == -1 || size == declared);
+    if shape.len() != spec.shape.len() || !shape.iter().zip(&spec.shape).all(is_as) {
+        return Err(format!("input '{name}' has shape {shape:?}, and the model takes {spec}"));
+    }
+    let expected = elements(shape);
+    match datatype.count(data) {
+        Some(count) if count == expected => Ok(()),
+        Some(count) => Err(format!("input '{name}' has {count} elements, and its shape {shape:?} has {expected}")),
+        None => Err(format!("input '{name}' has {} bytes, which are no elements of type {datatype}", data.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(name: &str, datatype: &str, shape: &[i64]) -> TensorSpec {
+        TensorSpec { name: name.into(), datatype: datatype.into(), shape: shape.to_vec() }
+    }
+
+    fn tensor(name: &str, datatype: ElementType, shape: &[i64], data: &[u8]) -> InputTensor {
+        InputTensor { name: name.into(), datatype, shape: shape.to_vec(), data: data.to_vec() }
+    }
+
+    fn problem(steps: Vec<Vec<InputTensor>>) -> String {
+        let declared = [spec("A", "FP16", &[-1, 2]), spec("B", "BYTES", &[1])];
+        let track = Track { name: "t".into(), steps, pauses: Vec::new() };
+        check(&[track], &declared, &["B".to_owned()]).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn what_a_model_does_not_take_is_named() {
+        let right = tensor("A", ElementType::Fp16, &[1, 2], &[0; 4]);
+        let text = tensor("B", ElementType::Bytes, &[1], b"\x02\0\0\0ab");
+        assert_eq!(problem(vec![vec![right.clone(), text.clone()], vec![right.clone()]]), "");
+        let with = |tensor: InputTensor| problem(vec![vec![right.clone()], vec![tensor]]);
+        for (tensor, expected) in [
+            (tensor("C", ElementType::Fp16, &[1, 2], &[0; 4]), "'t', step 2: the model has no input 'C': it has A, B"),
+            (text.clone(), "'t', step 2: input A FP16[-1, 2] is missing"),
+            (
+                tensor("A", ElementType::Bf16, &[1, 2], &[0; 4]),
+                "'t', step 2: input 'A' has type BF16, and the model takes A FP16[-1, 2]",
+            ),
+            (
+                tensor("A", ElementType::Fp16, &[1, 3], &[0; 6]),
+                "'t', step 2: input 'A' has shape [1, 3], and the model takes A FP16[-1, 2]",
+            ),
+            (
+                tensor("A", ElementType::Fp16, &[2, 2], &[0; 4]),
+                "'t', step 2: input 'A' has 2 elements, and its shape [2, 2] has 4",
+            ),
+            (
+                tensor("A", ElementType::Fp16, &[1, 2], &[0; 3]),
+                "'t', step 2: input 'A' has 3 bytes, which are no elements of type FP16",
+            ),
+        ] {
+            assert_eq!(with(tensor), expected);
+        }
+        assert_eq!(problem(Vec::new()), "'t' has no steps: each sequence of inputs needs at least one");
+        assert_eq!(problem(vec![vec![right.clone(), right]]), "'t', step 1: input 'A' is there twice");
+        assert!(check(&[], &[], &[]).is_err());
+    }
+
+    #[test]
+    fn texts_are_counted_by_their_lengths() {
+        for (bytes, expected) in [
+            (&b""[..], Some(0)),
+            (b"\0\0\0\0", Some(1)),
+            (b"\x02\0\0\0ab\0\0\0\0", Some(2)),
+            (b"\x03\0\0\0ab", None),
+            (b"\0\0", None),
+        ] {
+            assert_eq!(ElementType::Bytes.count(bytes), expected, "{bytes:?}");
+        }
+    }
+}
