@@ -113,6 +113,7 @@ impl Preflight {
             mixes: model.mixes_pipelined.is_some(),
             restarts: scenario.phases.iter().any(|phase| phase.server == Some(ServerAction::Restart)),
             controls: model.controls,
+            golden: None,
         }
     }
 
@@ -304,7 +305,7 @@ fn choose_tensors(
              {ELEMENTS_MAX} elements, and of the same type, one of {}",
             list(inputs),
             list(outputs),
-            Datatype::ALL.map(Datatype::name).join(", ")
+            Datatype::of_the_protocol().map(Datatype::name).collect::<Vec<_>>().join(", ")
         ))
     };
     let output = match outputs.as_slice() {

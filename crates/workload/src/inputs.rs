@@ -1,8 +1,15 @@
 //! What is sent to a model that has no formula: tracks of tensors, from wherever they come.
 
+mod set;
+
 use std::{fmt, time::Duration};
 
-use crate::tensor::{TensorSpec, elements};
+pub use self::set::{Coded, InputSet, Values, hex};
+
+use crate::{
+    number::Datatype,
+    tensor::{TensorSpec, elements},
+};
 
 table! {
     /// The type of a tensor's elements, in the protocol's spelling.
@@ -44,6 +51,17 @@ impl ElementType {
         *self.row()
     }
 
+    /// How many bytes an element has, in words.
+    pub fn size_in_words(self) -> &'static str {
+        match self.size() {
+            Some(1) => "1 byte",
+            Some(2) => "2 bytes",
+            Some(4) => "4 bytes",
+            Some(_) => "8 bytes",
+            None => "a length of 4 bytes and so many bytes",
+        }
+    }
+
     /// How many elements these bytes are; none where they are no whole number of elements.
     pub fn count(self, mut bytes: &[u8]) -> Option<usize> {
         if let Some(size) = self.size() {
@@ -56,6 +74,13 @@ impl ElementType {
             count += 1;
         }
         Some(count)
+    }
+}
+
+/// The type as the protocol has it. States are of no such type.
+impl From<Datatype> for ElementType {
+    fn from(datatype: Datatype) -> Self {
+        Self::named(datatype.name()).unwrap_or(Self::Int64)
     }
 }
 
