@@ -140,8 +140,11 @@ pub fn name_apart(tracks: &mut [Track]) {
         if taken.insert(name.clone()) {
             continue;
         }
-        let free = (2..).map(|number: usize| format!("{name} ({number})")).find(|other| !given.contains(other));
-        *name = free.expect("numbers do not run out");
+        let mut number: u64 = 2;
+        while given.contains(&format!("{name} ({number})")) {
+            number += 1;
+        }
+        *name = format!("{name} ({number})");
         given.insert(name.clone());
         taken.insert(name.clone());
     }
@@ -219,11 +222,6 @@ impl Budget {
         let left = bytes.checked_add(Self::OF_A_TENSOR).and_then(|bytes| self.0.checked_sub(bytes));
         self.0 = left.ok_or_else(Self::too_much)?;
         Ok(())
-    }
-
-    /// How many bytes may still be read.
-    fn left(&self) -> u64 {
-        self.0 as u64
     }
 
     fn too_much() -> String {

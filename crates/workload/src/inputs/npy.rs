@@ -3,10 +3,7 @@
 mod array;
 mod folder;
 
-use std::{
-    io::{BufReader, Read as _},
-    path::Path,
-};
+use std::{io::BufReader, path::Path};
 
 use zip::ZipArchive;
 
@@ -14,7 +11,7 @@ use self::array::Array;
 pub(super) use self::folder::read as read_folder;
 use super::{
     Budget, InputTensor, Options, Track, no_input,
-    read::{contents, in_one_line, open, shown, stem},
+    read::{all, contents, in_one_line, open, shown, stem},
     shape::{known, with_batch},
 };
 use crate::tensor::{TensorSpec, elements};
@@ -54,24 +51,26 @@ impl<'r> Reader<'r> {
         Self { declared, options, budget: Budget::whole() }
     }
 
+    /// The most bytes that a file may have.
+    fn most(&self) -> u64 {
+        self.budget.0 as u64 + HEADER_MAX
+    }
+
     fn archive(&mut self, path: &Path, notes: &mut Vec<String>) -> Result<Track, String> {
         let damaged = |error| format!("it is no .npz file, or is damaged: {error}");
         let file = open(path)?;
         let mut archive = ZipArchive::new(BufReader::new(file)).map_err(damaged)?;
         let mut arrays = Vec::new();
         for place in 0..archive.len() {
-            let mut entry = archive.by_index(place).map_err(damaged)?;
+            let entry = archive.by_index(place).map_err(damaged)?;
             let name = entry.name().map_err(damaged)?.into_owned();
             let Some(input) = name.strip_suffix(".npy") else {
                 notes.push(format!("'{}' in '{}' is not used: it is no array", name.escape_debug(), shown(path)));
                 continue;
             };
             let of_input = |problem| format!("input '{}': {problem}", input.escape_debug());
-            // The size that it claims is not believed.
-            let mut bytes = Vec::new();
-            let most = self.budget.left().saturating_add(HEADER_MAX);
-            let read = entry.by_ref().take(most).read_to_end(&mut bytes);
-            read.map_err(|error| of_input(format!("it cannot be unpacked: {error}")))?;
+            let bytes = all(entry, self.most()).map_err(|error| of_input(format!("it cannot be unpacked: {error}")))?;
+            let bytes = bytes.ok_or_else(|| of_input(Budget::too_much()))?;
             arrays.push((input.to_owned(), Array::read(&bytes).map_err(of_input)?));
         }
         self.track(path, arrays)
@@ -100,7 +99,7 @@ impl<'r> Reader<'r> {
     }
 
     fn file(&self, path: &Path) -> Result<Array, String> {
-        Array::read(&contents(path, self.budget.left().saturating_add(HEADER_MAX))?)
+        Array::read(&contents(path, self.most())?)
     }
 
     /// A track of an array for each input, whose first dimension is the steps. It has the name of the file or folder.
@@ -146,5 +145,34 @@ impl<'r> Reader<'r> {
         }
         let known = known(spec, self.options).ok().filter(|known| elements(known) == elements(&of_step));
         known.map_or(shape, Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, io::Write as _};
+
+    use tempfile::TempDir;
+    use zip::{ZipWriter, write::SimpleFileOptions};
+
+    use super::*;
+    use crate::inputs::tests::options;
+
+    #[test]
+    fn what_unpacks_to_too_much_is_not_unpacked() {
+        let folder = TempDir::new().expect("a folder");
+        let path = folder.path().join("large.npz");
+        let mut archive = ZipWriter::new(File::create(&path).expect("a file"));
+        archive.start_file("I.npy", SimpleFileOptions::default()).expect("an entry");
+        archive.write_all(&vec![0; 200_000]).expect("it is written");
+        archive.finish().expect("it is whole");
+        let declared = [TensorSpec { name: "I".into(), datatype: "UINT8".into(), shape: vec![1] }];
+        let options = options();
+        let with = |budget: usize| {
+            let mut reader = Reader { budget: Budget(budget), ..Reader::new(&declared, &options) };
+            reader.archive(&path, &mut Vec::new()).err().unwrap_or_default()
+        };
+        assert_eq!(with(100_000), format!("input 'I': {}", Budget::too_much()));
+        assert_eq!(with(150_000), "input 'I': it is no .npy file, or is damaged: it does not begin as one");
     }
 }

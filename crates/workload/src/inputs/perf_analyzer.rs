@@ -17,7 +17,7 @@ use base64::{
 };
 use serde::{
     Deserialize, Deserializer,
-    de::{Error as _, MapAccess, Visitor},
+    de::{Error as _, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::{Value as Json, value::RawValue};
 
@@ -189,20 +189,41 @@ fn parts(tensor: &RawValue) -> Result<(Content<'_>, Option<Vec<i64>>), String> {
     Ok((Content::Base64(text), sizes))
 }
 
-fn elements_of(elements: &RawValue, datatype: ElementType) -> Result<Vec<u8>, String> {
-    let elements: Vec<Json> = part(elements, "it", "a list of elements")?;
-    let mut data = Vec::with_capacity(elements.len().saturating_mul(datatype.size().unwrap_or(0)));
-    for (number, element) in (1..).zip(&elements) {
-        if !value(element, datatype).is_some_and(|value| datatype.append(value, &mut data)) {
-            let shown = shortened(&element.to_string());
-            let hint = match element {
-                Json::Array(_) => ": write all elements as one flat list, and 'shape' beside it",
-                _ => "",
-            };
-            return Err(format!("element {number}, {shown}, is none of type {datatype}{hint}"));
-        }
+/// The bytes of a list's elements. They are never there as a list: one of small numbers takes many times the file's size.
+fn elements_of(list: &RawValue, datatype: ElementType) -> Result<Vec<u8>, String> {
+    let elements = ElementsOf(datatype);
+    serde_json::Deserializer::from_str(list.get()).deserialize_seq(elements).map_err(|error| without_place(&error))
+}
+
+struct ElementsOf(ElementType);
+
+impl<'de> Visitor<'de> for ElementsOf {
+    type Value = Vec<u8>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of elements")
     }
-    Ok(data)
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<u8>, A::Error> {
+        let Self(datatype) = self;
+        let mut data = Vec::new();
+        let mut number: u64 = 0;
+        while let Some(element) = list.next_element()? {
+            number += 1;
+            if !value(&element, datatype).is_some_and(|value| datatype.append(value, &mut data)) {
+                let hint = match element {
+                    Json::Array(_) => ": write all elements as one flat list, and 'shape' beside it",
+                    _ => "",
+                };
+                let shown = shortened(&element.to_string());
+                return Err(A::Error::custom(format!("element {number}, {shown}, is none of type {datatype}{hint}")));
+            }
+            if data.len() > Budget::MAX {
+                return Err(A::Error::custom(Budget::too_much()));
+            }
+        }
+        Ok(data)
+    }
 }
 
 fn value(element: &Json, datatype: ElementType) -> Option<Value<'_>> {
@@ -228,11 +249,13 @@ fn decoded(text: &RawValue) -> Result<Vec<u8>, String> {
 
 /// Reads a part of the file. What is wrong in it is said without a place, because the place would count from where the part begins.
 fn part<'j, T: Deserialize<'j>>(json: &'j RawValue, what: &str, wanted: &str) -> Result<T, String> {
-    serde_json::from_str(json.get()).map_err(|error| {
-        let error = error.to_string();
-        let problem = error.rsplit_once(" at line ").map_or(error.as_str(), |(problem, _)| problem);
-        format!("{what} is not {wanted}: {problem}")
-    })
+    serde_json::from_str(json.get()).map_err(|error| format!("{what} is not {wanted}: {}", without_place(&error)))
+}
+
+fn without_place(error: &serde_json::Error) -> String {
+    let mut error = error.to_string();
+    error.truncate(error.rfind(" at line ").unwrap_or(error.len()));
+    error
 }
 
 fn shortened(text: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::Read as _,
+    io::{self, Read},
     path::Path,
 };
 
@@ -83,12 +83,14 @@ pub(super) fn open(path: &Path) -> Result<File, String> {
 
 /// The contents of a file that has at most so many bytes.
 pub(super) fn contents(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+    all(open(path)?, most).map_err(|error| error.to_string())?.ok_or_else(Budget::too_much)
+}
+
+/// All that comes, where it is at most so many bytes, whatever it says about its size.
+pub(super) fn all(source: impl Read, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
-    let read = open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes);
-    match read.map_err(|error| error.to_string())? {
-        length if length as u64 > most => Err(Budget::too_much()),
-        _ => Ok(bytes),
-    }
+    let length = source.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(Some(bytes).filter(|_| length as u64 <= most))
 }
 
 /// A path in a message.
@@ -109,3 +111,5 @@ pub(super) fn stem(path: &Path) -> String {
     let name = path.and_then(|path| if path.is_dir() { path.file_name() } else { path.file_stem() });
     name.map_or_else(|| "inputs".to_owned(), |name| name.to_string_lossy().into_owned())
 }
+#[cfg(test)]
+mod tests;

@@ -101,7 +101,9 @@ fn split(file: &[u8]) -> Result<(&[u8], &[u8]), String> {
         1 => rest.split_first_chunk().map(|(length, rest)| (u32::from(u16::from_le_bytes(*length)), rest)),
         2 | 3 => rest.split_first_chunk().map(|(length, rest)| (u32::from_le_bytes(*length), rest)),
         _ => {
-            return Err(format!("its version is {major}, and versions 1 to 3 are known: save it with a NumPy of today"));
+            return Err(format!(
+                "its version is {major}, and versions 1 to 3 are known: save it with a NumPy of today"
+            ));
         }
     }
     .ok_or_else(cut)?;
@@ -246,12 +248,10 @@ mod tests {
         [MAGIC, &[1, 0], &length, header.as_bytes(), data].concat()
     }
 
-    fn with(
-        descr: &str,
-        order: &str,
-        shape: &str,
-        data: &[u8],
-    ) -> Result<(ElementType, Vec<i64>, Vec<Vec<u8>>), String> {
+    /// The type, the shape of a step, and the bytes of each.
+    type Steps = (ElementType, Vec<i64>, Vec<Vec<u8>>);
+
+    fn with(descr: &str, order: &str, shape: &str, data: &[u8]) -> Result<Steps, String> {
         let array =
             Array::read(&file(&format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}\n"), data))?;
         let (datatype, shape) = (array.datatype(), array.shape_of_step());

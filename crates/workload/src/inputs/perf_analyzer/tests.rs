@@ -93,6 +93,7 @@ fn what_is_no_element_is_named_with_its_place() {
         ("INT32", "[1.0]", "element 1, 1.0, is none of type INT32"),
         ("INT32", "[true]", "element 1, true, is none of type INT32"),
         ("FP32", "[1e39]", "element 1, 1e+39, is none of type FP32"),
+        ("FP64", "[1e999]", "number out of range"),
         ("FP32", "[\"1\"]", "element 1, \"1\", is none of type FP32"),
         ("FP32", "[null]", "element 1, null, is none of type FP32"),
         ("BYTES", "[1]", "element 1, 1, is none of type BYTES"),
