@@ -278,8 +278,8 @@ fn with_quoted_floats(text: &str) -> Cow<'_, str> {
             place = behind_text(bytes, place);
             continue;
         }
-        let name = NAMES.iter().find(|name| bytes[place..].starts_with(name.as_bytes()));
-        let Some(name) = name.filter(|_| b"-IN".contains(&byte)) else {
+        let begins = || NAMES.iter().find(|name| bytes[place..].starts_with(name.as_bytes()));
+        let Some(name) = Some(byte).filter(|byte| b"-IN".contains(byte)).and_then(|_| begins()) else {
             place += 1;
             continue;
         };
