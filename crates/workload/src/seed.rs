@@ -48,6 +48,11 @@ impl Seed {
         self.keyed(b"tracks", worker.into())
     }
 
+    /// The generator of the random inputs of the track with this index, from 0.
+    pub fn of_inputs(self, track: u64) -> ChaCha8Rng {
+        self.keyed(b"inputs", track)
+    }
+
     fn keyed(self, purpose: &[u8], stream: u64) -> ChaCha8Rng {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&self.0.to_le_bytes());
