@@ -181,8 +181,14 @@ fn served(spec: &Spec) -> String {
         Strategy::Direct { .. } => "Direct",
         Strategy::Oldest { .. } => "Oldest",
     };
-    let state = if spec.state.is_some() { ", implicit state" } else { "" };
-    format!("{}: {} of {}, {strategy}{state}", spec.config.name, spec.parameters.formula.name(), spec.datatype())
+    let state = match spec.states.len() {
+        0 => "",
+        1 => ", implicit state",
+        _ => ", implicit states",
+    };
+    let formula = spec.parameters.formula;
+    let of = if formula.is_sum() { format!(" of {}", spec.datatype()) } else { String::new() };
+    format!("{}: {}{of}, {strategy}{state}", spec.config.name, formula.name())
 }
 
 #[cfg(test)]
@@ -285,7 +291,7 @@ mod tests {
         assert_eq!(problem(&folder), said);
         fs::write(states.join("ten"), [10, 0, 0, 0, 10, 0, 0, 0]).expect("a file");
         let spec = read(&folder).expect("it is right").sources[0].spec().expect("it is right");
-        let initial = spec.state.and_then(|state| state.initial);
-        assert_eq!(initial.as_deref(), Some(&[10, 0, 0, 0, 10, 0, 0, 0][..]));
+        let initial = spec.states.first().and_then(|state| state.initial.as_deref());
+        assert_eq!(initial, Some(&[10, 0, 0, 0, 10, 0, 0, 0][..]));
     }
 }

@@ -2,13 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use super::{
+    model::Weights,
     number::Number,
-    parameters::{self, Parameters},
+    parameters::{self, Formula, Parameters},
     scheduler::{HoldUntil, Settings, Strategy},
     tensor::{Datatype, Tensor, texts},
 };
@@ -26,6 +27,14 @@ const DEFAULT_IDLE_LIMIT_US: u64 = 1_000_000;
 const INSTANCES_MAX: u32 = 1024;
 const SLOTS_MAX: u64 = 65_536;
 pub(super) const STATE_BYTES_MAX: u64 = 64 << 20;
+/// The most units of a model with weights.
+const WIDTH_MAX: i64 = 4096;
+/// The most outputs, of which a request names those that it wants.
+const OUTPUTS_MAX: usize = 32;
+
+/// The states of a model with two of them; the order of their names is not that in which the model computes them.
+pub(super) const ZETA_STATE: &str = "ZETA_STATE";
+pub(super) const ALPHA_STATE: &str = "ALPHA_STATE";
 
 /// A model, as its configuration has it.
 #[derive(Debug)]
@@ -36,8 +45,11 @@ pub(super) struct Spec {
     pub(super) outputs: Vec<TensorSpec>,
     pub(super) tells: Vec<Tells>,
     pub(super) controls: Vec<ControlSpec>,
-    pub(super) state: Option<StateSpec>,
+    /// What the server keeps, in the order of the configuration.
+    pub(super) states: Vec<StateSpec>,
     pub(super) parameters: Parameters,
+    /// Drawn when they are first used, for all instances.
+    weights: OnceLock<Weights>,
     /// Whether a request may get other than one response.
     pub(super) is_decoupled: bool,
     /// Whether a request is executed again and again, and a sequence of its own.
@@ -50,7 +62,7 @@ pub(super) type Files = BTreeMap<String, Vec<u8>>;
 /// What an output tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tells {
-    /// The sum.
+    /// What the model computes.
     Result,
     /// What the model saw: [`SEEN_ELEMENTS`].
     Seen,
@@ -79,6 +91,15 @@ pub(super) struct TensorSpec {
     pub(super) datatype: Datatype,
     /// Without the batch dimension; -1 is any size.
     pub(super) dims: Vec<i64>,
+    /// Whether requests may leave it out.
+    pub(super) is_optional: bool,
+}
+
+impl TensorSpec {
+    /// How many elements a tensor of a fixed shape has, without the batch dimension.
+    pub(super) fn elements(&self) -> usize {
+        self.dims.iter().map(|size| usize::try_from(*size).unwrap_or(1)).product()
+    }
 }
 
 /// What a control tensor tells.
@@ -122,27 +143,29 @@ impl Spec {
         };
         let inputs = config.input.iter().map(|input| tensor(&input.name, input.data_type(), &input.dims));
         let outputs = config.output.iter().map(|output| tensor(&output.name, output.data_type(), &output.dims));
-        let (inputs, outputs) = (inputs.collect::<Result<Vec<_>, _>>()?, outputs.collect::<Result<Vec<_>, _>>()?);
-        let [input] = inputs.as_slice() else {
-            return Err(format!("model '{}': one input is served, not {}", config.name, inputs.len()));
-        };
-        if Number::of_bits(input.datatype, 0).is_none() {
-            return Err(format!("input '{}': there is no sum of {}", input.name, input.datatype.name()));
+        let (mut inputs, outputs) = (inputs.collect::<Result<Vec<_>, _>>()?, outputs.collect::<Result<Vec<_>, _>>()?);
+        check_names(&inputs, &outputs)?;
+        let Some(first) = inputs.first() else { return Err(format!("model '{}' has no input", config.name)) };
+        let parameters = Parameters::read(&config, first.datatype)?;
+        let formula = parameters.formula;
+        let states = batching.state.iter().map(|state| state_spec(state, files)).collect::<Result<Vec<_>, _>>()?;
+        if formula.is_sum() {
+            check_sum(&config.name, &inputs, &states, parameters.initial)?;
+        } else {
+            for (input, its) in inputs.iter_mut().zip(&config.input) {
+                input.is_optional = its.optional;
+            }
         }
-        let tells = tells(&config, input, &outputs)?;
-        let parameters = Parameters::read(&config, input.datatype)?;
-        let state = match batching.state.as_slice() {
-            [] => None,
-            [state] => Some(state_spec(state, input, parameters.initial, files)?),
-            _ => return Err(format!("model '{}': one implicit state is served, not several", config.name)),
-        };
+        let tells = tells(&config, formula, &inputs[0], &outputs)?;
+        check_shapes(formula, &config.name, &inputs, &outputs, &tells, &states)?;
         let settings = settings(&config, batching)?;
-        limit(&config.name, &settings, state.as_ref())?;
+        limit(&config.name, &settings, &states)?;
         Ok(Self {
             settings,
             controls: controls(batching)?,
-            state,
+            states,
             parameters,
+            weights: OnceLock::new(),
             is_decoupled: parameters::is_decoupled(&config),
             is_iterative: batching.iterative_sequence,
             inputs,
@@ -152,7 +175,7 @@ impl Spec {
         })
     }
 
-    /// The one type that the model computes with.
+    /// The type of the first input, which is the one that a sum is of.
     pub(super) fn datatype(&self) -> Datatype {
         self.inputs[0].datatype
     }
@@ -172,29 +195,157 @@ impl Spec {
         self.batches().then_some(batch).into_iter().chain(dims.iter().copied()).collect()
     }
 
-    /// What these bits are in the type that the model computes with.
+    /// What these bits are in the type that a sum is of.
     pub(super) fn number(&self, bits: u64) -> Number {
-        Number::of_bits(self.datatype(), bits).expect("a model's type has numbers")
+        Number::of_bits(self.datatype(), bits).expect("a sum's type has numbers")
+    }
+
+    /// Whether the server gives new sequences their states, so that the model need not look at START.
+    pub(super) fn begins_with_given_states(&self) -> bool {
+        self.states.first().is_some_and(|state| state.initial.is_some())
+    }
+
+    /// The weights of a model that has some.
+    pub(super) fn weights(&self) -> &Weights {
+        self.weights.get_or_init(|| Weights::draw(self.inputs[0].elements(), self.parameters.seed))
     }
 }
 
-/// What each output tells: the first one the sum, the others by their names.
-fn tells(config: &ModelConfig, input: &TensorSpec, outputs: &[TensorSpec]) -> Result<Vec<Tells>, String> {
-    let [result, echoes @ ..] = outputs else { return Err(format!("model '{}' has no output", config.name)) };
-    if result.datatype != input.datatype {
+fn check_names(inputs: &[TensorSpec], outputs: &[TensorSpec]) -> Result<(), String> {
+    for (tensors, what) in [(inputs, "inputs"), (outputs, "outputs")] {
+        let mut names = BTreeSet::new();
+        if let Some(again) = tensors.iter().find(|tensor| !names.insert(&tensor.name)) {
+            return Err(format!("there are two {what} '{}'", again.name));
+        }
+    }
+    Ok(())
+}
+
+/// What a model that adds up has to be like.
+fn check_sum(name: &str, inputs: &[TensorSpec], states: &[StateSpec], initial: Option<Number>) -> Result<(), String> {
+    let [input] = inputs else {
+        return Err(format!("model '{name}': one input is served, not {}", inputs.len()));
+    };
+    if input.datatype == Datatype::Bf16 {
+        let name = &input.name;
+        return Err(format!("tensor '{name}' is of BF16, whose sums are exact up to 256 alone: it is not served"));
+    }
+    if Number::of_bits(input.datatype, 0).is_none() {
+        return Err(format!("input '{}': there is no sum of {}", input.name, input.datatype.name()));
+    }
+    match states {
+        [] => Ok(()),
+        [state] => check_state_of_sum(state, input, initial),
+        _ => Err(format!("model '{name}': one implicit state is served, not several")),
+    }
+}
+
+fn check_state_of_sum(state: &StateSpec, input: &TensorSpec, told: Option<Number>) -> Result<(), String> {
+    let TensorSpec { name, datatype, .. } = &state.tensor;
+    if *datatype != input.datatype {
+        return Err(format!("state '{name}': {} of a fixed shape is served, as the input is", input.datatype));
+    }
+    if let (Some(data), Some(told)) = (&state.initial, told) {
+        let is = first_number(*datatype, data);
+        let says = is.map_or("no number".to_owned(), |number| number.to_string());
+        if is != Some(told) {
+            return Err(format!("state '{name}': its initial_state begins with {says}, and a parameter says {told}"));
+        }
+    }
+    Ok(())
+}
+
+/// What inputs, outputs and states a model that computes no sum has to have.
+fn check_shapes(
+    formula: Formula,
+    name: &str,
+    inputs: &[TensorSpec],
+    outputs: &[TensorSpec],
+    tells: &[Tells],
+    states: &[StateSpec],
+) -> Result<(), String> {
+    use Datatype::{Bytes, Fp32, Int64, Uint64};
+    let wrong = |text: &str| Err(format!("model '{name}' computes '{}': {text}", formula.name()));
+    let results = || outputs.iter().zip(tells).filter(|(_, tells)| **tells == Tells::Result).map(|(output, _)| output);
+    let width = match inputs {
+        [TensorSpec { datatype: Fp32, dims, .. }] => match dims[..] {
+            [width @ 1..=WIDTH_MAX] => Some(width),
+            _ => None,
+        },
+        _ => None,
+    };
+    let is = |tensor: &TensorSpec, datatype, dims: &[i64]| tensor.datatype == datatype && tensor.dims == dims;
+    let given: Vec<_> =
+        states.iter().map(|state| (&*state.tensor.name, state.tensor.datatype, &state.tensor.dims[..])).collect();
+    if results().next().is_none() && !formula.is_sum() {
+        return wrong("it has to have an output");
+    }
+    if states.iter().any(|state| state.initial.is_some() != states[0].initial.is_some()) {
+        return wrong("each of its states has to have an initial_state, or none of them");
+    }
+    match (formula, width) {
+        (Formula::Sum(_), _) => Ok(()),
+        (Formula::Gru | Formula::TwoState, None) => {
+            wrong(&format!("its one input has to be FP32 with dims [ W ], of which W is from 1 to {WIDTH_MAX}"))
+        }
+        (Formula::Gru, Some(width)) if !results().all(|output| is(output, Fp32, &[width])) => {
+            wrong("its output has to be FP32 with the dims of its input")
+        }
+        (Formula::Gru, Some(width)) => match given[..] {
+            [] => Ok(()),
+            [(_, Fp32, dims)] if *dims == [width] => Ok(()),
+            _ => wrong("its state has to be FP32 with the dims of its input"),
+        },
+        (Formula::TwoState, Some(width))
+            if !results().all(|of| is(of, Fp32, &[width]) || is(of, Int64, &[1]) || is(of, Bytes, &[1])) =>
+        {
+            wrong("its outputs have to be FP32 with the dims of its input, INT64 [ 1 ] or BYTES [ 1 ]")
+        }
+        (Formula::TwoState, Some(_)) => match given[..] {
+            []
+            | [(ZETA_STATE, Fp32, [2]), (ALPHA_STATE, Fp32, [5])]
+            | [(ALPHA_STATE, Fp32, [5]), (ZETA_STATE, Fp32, [2])] => Ok(()),
+            _ => wrong(&format!("its states have to be {ZETA_STATE} FP32 [ 2 ] and {ALPHA_STATE} FP32 [ 5 ]")),
+        },
+        (Formula::AnyTensors, _) if outputs.iter().any(|output| output.dims.contains(&-1)) => {
+            wrong("the dims of its outputs have to be above 0")
+        }
+        (Formula::AnyTensors, _) => match given[..] {
+            [] | [(_, Uint64, [1])] => Ok(()),
+            _ => wrong("its state has to be UINT64 [ 1 ]"),
+        },
+    }
+}
+
+/// What each output tells: of a sum the first one, and the others by their names.
+fn tells(
+    config: &ModelConfig,
+    formula: Formula,
+    input: &TensorSpec,
+    outputs: &[TensorSpec],
+) -> Result<Vec<Tells>, String> {
+    let [result, ..] = outputs else { return Err(format!("model '{}' has no output", config.name)) };
+    if formula.is_sum() && result.datatype != input.datatype {
         return Err(format!("output '{}' is {}, and the input {}", result.name, result.datatype, input.datatype));
     }
-    let mut names = BTreeSet::new();
-    if let Some(again) = outputs.iter().find(|output| !names.insert(&output.name)) {
-        return Err(format!("there are two outputs '{}'", again.name));
+    if outputs.len() > OUTPUTS_MAX {
+        return Err(format!(
+            "model '{}': {} outputs are too many, at most {OUTPUTS_MAX} are served",
+            config.name,
+            outputs.len()
+        ));
     }
     let seen = parameters::text(config, parameters::CONTROLS);
-    let echo = |TensorSpec { name, datatype, dims }: &TensorSpec| {
+    let tell = |(index, TensorSpec { name, datatype, dims, .. }): (usize, &TensorSpec)| {
         let echo = ECHOES.iter().find(|(its, ..)| **its == **name);
-        if seen == Some(&**name) && *datatype == Datatype::Int64 && *dims == [SEEN_ELEMENTS] {
+        if index == 0 && formula.is_sum() {
+            Ok(Tells::Result)
+        } else if seen == Some(&**name) && *datatype == Datatype::Int64 && *dims == [SEEN_ELEMENTS] {
             Ok(Tells::Seen)
         } else if let Some((_, _, tells)) = echo.filter(|(_, its, _)| datatype == its && *dims == [1]) {
             Ok(*tells)
+        } else if !formula.is_sum() {
+            Ok(Tells::Result)
         } else {
             Err(format!(
                 "output '{name}': besides the sum there may be one INT64 of {SEEN_ELEMENTS} elements that parameter \
@@ -203,7 +354,7 @@ fn tells(config: &ModelConfig, input: &TensorSpec, outputs: &[TensorSpec]) -> Re
             ))
         }
     };
-    [Ok(Tells::Result)].into_iter().chain(echoes.iter().map(echo)).collect()
+    outputs.iter().enumerate().map(tell).collect()
 }
 
 /// Looks for what no model can have, as the real server does when it reads a configuration.
@@ -231,7 +382,7 @@ pub(super) fn check(config: &ModelConfig) -> Result<(), String> {
 }
 
 /// Rejects what would take more than this server gives.
-fn limit(name: &str, settings: &Settings, state: Option<&StateSpec>) -> Result<(), String> {
+fn limit(name: &str, settings: &Settings, states: &[StateSpec]) -> Result<(), String> {
     let instances = settings.instances;
     if instances > INSTANCES_MAX {
         return Err(format!("model '{name}': {instances} instances are too many, at most {INSTANCES_MAX} are served"));
@@ -240,11 +391,12 @@ fn limit(name: &str, settings: &Settings, state: Option<&StateSpec>) -> Result<(
     if slots > SLOTS_MAX {
         return Err(format!("model '{name}': {slots} slots are too many, at most {SLOTS_MAX} are served"));
     }
-    let Some(TensorSpec { datatype, dims, .. }) = state.map(|state| &state.tensor) else { return Ok(()) };
-    // An element that is a text has its length before it, and at most eleven digits.
-    let element = datatype.size().unwrap_or(16) as u64;
-    let sizes = dims.iter().map(|size| size.unsigned_abs());
-    if sizes.fold(element * slots, u64::saturating_mul) > STATE_BYTES_MAX {
+    let bytes = states.iter().map(|StateSpec { tensor: TensorSpec { datatype, dims, .. }, .. }| {
+        // An element that is a text has its length before it, and at most eleven digits.
+        let element = datatype.size().unwrap_or(16) as u64;
+        dims.iter().map(|size| size.unsigned_abs()).fold(element * slots, u64::saturating_mul)
+    });
+    if bytes.fold(0, u64::saturating_add) > STATE_BYTES_MAX {
         return Err(format!(
             "model '{name}': its implicit state is too large, all slots' may take {STATE_BYTES_MAX} bytes"
         ));
@@ -281,13 +433,10 @@ fn complete(config: &mut ModelConfig) {
 
 fn tensor(name: &str, datatype: DataType, dims: &[i64]) -> Result<TensorSpec, String> {
     let datatype = Datatype::of(datatype).ok_or_else(|| format!("tensor '{name}' has no data type that is served"))?;
-    if datatype == Datatype::Bf16 {
-        return Err(format!("tensor '{name}' is of BF16, whose sums are exact up to 256 alone: it is not served"));
-    }
     if dims.is_empty() || dims.iter().any(|size| *size < -1 || *size == 0) {
         return Err(format!("tensor '{name}': dims must be given, each -1 or above 0"));
     }
-    Ok(TensorSpec { name: name.into(), datatype, dims: dims.to_vec() })
+    Ok(TensorSpec { name: name.into(), datatype, dims: dims.to_vec(), is_optional: false })
 }
 
 fn settings(config: &ModelConfig, batching: &ModelSequenceBatching) -> Result<Settings, String> {
@@ -349,24 +498,17 @@ fn control_spec(name: &str, control: &Control) -> Option<ControlSpec> {
     Some(ControlSpec { tensor: name.into(), signal, datatype, false_true })
 }
 
-fn state_spec(state: &State, input: &TensorSpec, told: Option<Number>, files: &Files) -> Result<StateSpec, String> {
+fn state_spec(state: &State, files: &Files) -> Result<StateSpec, String> {
     let name = &state.input_name;
     let tensor = tensor(name, state.data_type(), &state.dims)?;
-    if tensor.datatype != input.datatype || tensor.dims.iter().any(|size| *size < 0) {
-        return Err(format!("state '{name}': {} of a fixed shape is served, as the input is", input.datatype));
+    if tensor.dims.iter().any(|size| *size < 0) {
+        return Err(format!("state '{name}': a fixed shape is served, with dims above 0"));
     }
     let initial = match state.initial_state.as_slice() {
         [] => None,
         [initial] => Some(initial_data(&tensor, initial, files)?),
         _ => return Err(format!("state '{name}': one initial_state is served, not several")),
     };
-    if let (Some(data), Some(told)) = (&initial, told) {
-        let is = first_number(tensor.datatype, data);
-        let says = is.map_or("no number".to_owned(), |number| number.to_string());
-        if is != Some(told) {
-            return Err(format!("state '{name}': its initial_state begins with {says}, and a parameter says {told}"));
-        }
-    }
     Ok(StateSpec { tensor, initial })
 }
 
@@ -382,7 +524,7 @@ pub(super) fn first_number(datatype: Datatype, data: &[u8]) -> Option<Number> {
 
 /// The elements of an initial state.
 fn initial_data(state: &TensorSpec, initial: &InitialState, files: &Files) -> Result<Vec<u8>, String> {
-    let TensorSpec { name, datatype, dims } = state;
+    let TensorSpec { name, datatype, dims, .. } = state;
     let problem = |text: &str| format!("state '{name}': its initial_state '{}' {text}", initial.name);
     if Datatype::of(initial.data_type()) != Some(*datatype) || initial.dims != *dims {
         return Err(problem("has another type or other dims"));
