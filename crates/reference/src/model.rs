@@ -9,6 +9,8 @@ mod gru;
 mod kept;
 mod noise;
 mod outputs;
+#[cfg(test)]
+mod tests;
 mod two_state;
 
 use std::{fmt, sync::Arc};
