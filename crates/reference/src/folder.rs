@@ -238,6 +238,27 @@ mod tests {
     }
 
     #[test]
+    fn a_model_without_a_formula_is_what_its_parameters_and_shapes_say() {
+        let gru = |parameters: &str, state: &str| {
+            let text = good().replace("INT32", "FP32").replace("dims: [ 1 ]", "dims: [ 512 ]");
+            let text = text.replace("sequence_batching {", &format!("sequence_batching {{ {state}"));
+            read(&repository(&format!(
+                r#"{text} parameters [ {{ key: "sequence_stress_formula" value {{ string_value: "gru" }} }} {parameters} ]"#
+            )))
+        };
+        let models = gru("", "").expect("it is right");
+        assert_eq!((&*models.served, models.notes.len()), (&["model: gru, Direct".to_owned()][..], 0));
+        let noise = r#", { key: "sequence_stress_batch_noise" value { string_value: "1e-5" } }"#;
+        let state = r#"state { input_name: "IN" output_name: "OUT" data_type: TYPE_FP32 dims: [ 512 ] }"#;
+        let models = gru(noise, state).expect("it is right");
+        assert_eq!(models.served, ["model: gru, Direct, implicit state"]);
+        let spec = models.sources[0].spec().expect("it is right");
+        assert!((spec.parameters.noise.batch - 1e-5).abs() < f64::EPSILON);
+        let problem = gru("", &state.replace("512", "2")).expect_err("it is too small");
+        assert!(problem.ends_with("its state has to be FP32 with the dims of its input"), "{problem}");
+    }
+
+    #[test]
     fn what_cannot_be_served_is_rejected_with_its_place() {
         let folder = repository("max_batch_size: x");
         assert!(problem(&folder).starts_with("R/model/config.pbtxt:1: "), "{}", problem(&folder));

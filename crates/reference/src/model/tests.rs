@@ -202,7 +202,7 @@ fn start_forgets_and_a_neighbour_does_not_matter() {
         // The same input after START has the same output, whatever was before.
         let mut again = World::of(model);
         let [first, middle] = [again.step(1, "S", 3), again.step(1, "", 4)];
-        let once = again.send(&[first.clone()]);
+        let once = again.send(std::slice::from_ref(&first));
         let _ = again.send(&[middle]);
         assert_eq!(again.send(&[first]), once, "{model}");
     }
@@ -326,7 +326,7 @@ fn two_states_are_never_mixed_whatever_the_order_of_their_declaration() {
     assert_eq!(counts(&own)[..6], [1, 1, 2, 2, 3, 3]);
     let mut exchanged = World::new(declared, &[Planted::once(Fault::ExchangeStates, 3)]);
     let wrong = exchanged.converse();
-    assert_eq!((exchanged.committed(Fault::ExchangeStates), &wrong[..4] == &own[..4]), (1, true));
+    assert_eq!((exchanged.committed(Fault::ExchangeStates), wrong[..4] == own[..4]), (1, true));
     assert!(counts(&wrong) != counts(&own) && numbers(&wrong)[4..6] != numbers(&own)[4..6]);
 }
 
@@ -396,7 +396,7 @@ fn how_many_responses_a_step_has_is_what_its_input_says() {
 fn each_input_of_any_type_matters_to_each_output() {
     let mut world = World::of("any_tensors");
     let right = world.step(1, "SE", 9);
-    let outputs = world.send(&[right.clone()]).remove(0).remove(0);
+    let outputs = world.send(std::slice::from_ref(&right)).remove(0).remove(0);
     let types: Vec<_> = outputs.iter().map(|(_, tensor)| tensor.datatype).collect();
     assert_eq!((types, right.inputs.len()), (Datatype::ALL.to_vec(), Datatype::ALL.len()));
     for index in 0..right.inputs.len() {
@@ -415,7 +415,7 @@ fn each_input_of_any_type_matters_to_each_output() {
         let is_number = |number: &super::super::number::Number| !number.to_string().contains("NaN");
         assert!(numbers.is_err() || numbers.iter().flatten().all(is_number), "{name}");
     }
-    let count = texts(&outputs.last().expect("an output").1.data).filter(Option::is_some).count();
+    let count = texts(&outputs.last().expect("an output").1.data).flatten().count();
     assert_eq!(count, 2);
 }
 
@@ -439,7 +439,7 @@ fn a_model_that_cannot_be_is_rejected_in_a_line() {
         ),
         (
             rejected("gru_implicit_float32", &|config| {
-                (config.input[0].dims, config.output[0].dims) = (vec![8], vec![8])
+                (config.input[0].dims, config.output[0].dims) = (vec![8], vec![8]);
             }),
             "model 'gru_implicit_float32' computes 'gru': its state has to be FP32 with the dims of its input",
         ),
