@@ -280,6 +280,28 @@ fn faults_happen_to_models_without_a_formula_and_change_their_outputs() {
 }
 
 #[test]
+fn faults_of_the_scheduler_change_outputs_too() {
+    let steps = |world: &mut World| {
+        let first = [world.step(1, "SE", 1)];
+        let mut answers = world.send(&first);
+        // Two sequences that share a slot where it was released twice, and steps that wait for those before them.
+        let rest = [(2, "S", 2), (3, "S", 3), (2, "", 4), (2, "", 5), (2, "E", 6), (3, "E", 7)];
+        let rest = rest.map(|(id, flags, number)| world.step(id, flags, number));
+        answers.extend(world.send(&rest));
+        answers
+    };
+    let models = ["gru_float32", "gru_implicit_float32", "two_state_float32", "any_tensors"];
+    for model in models {
+        let right = steps(&mut World::of(model));
+        for fault in [Fault::DoubleRelease, Fault::OutOfOrder, Fault::EndBeforeLast] {
+            let mut world = World::new(config(model), &[Planted::once(fault, 1)]);
+            let wrong = steps(&mut world);
+            assert!(world.committed(fault) == 1 && wrong != right, "{fault} on {model}");
+        }
+    }
+}
+
+#[test]
 fn a_slip_changes_one_element_and_no_state() {
     for model in ["gru_float32", "two_state_implicit_float32", "any_tensors"] {
         let right = World::of(model).converse();
@@ -455,6 +477,10 @@ fn a_model_that_cannot_be_is_rejected_in_a_line() {
         (
             rejected("any_tensors", &|config| config.output[0].dims = vec![-1]),
             "model 'any_tensors' computes 'any-tensors': the dims of its outputs have to be above 0",
+        ),
+        (
+            rejected("any_tensors", &|config| config.output[0].dims = vec![1 << 32, 1 << 32]),
+            "model 'any_tensors' computes 'any-tensors': an output of it has at most 1048576 elements",
         ),
         (
             rejected("any_tensors", &|config| "INPUT_BOOL".clone_into(&mut config.input[1].name)),

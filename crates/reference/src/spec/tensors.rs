@@ -14,6 +14,8 @@ use wire::proto::ModelConfig;
 
 /// The most units of a model with weights.
 const WIDTH_MAX: i64 = 4096;
+/// The most elements of an output whose size no input has.
+const ELEMENTS_MAX: i64 = 1 << 20;
 /// The most outputs, of which a request names those that it wants.
 const OUTPUTS_MAX: usize = 32;
 
@@ -170,6 +172,11 @@ pub(super) fn check_shapes(
         },
         (Formula::AnyTensors, _) if outputs.iter().any(|output| output.dims.contains(&-1)) => {
             wrong("the dims of its outputs have to be above 0")
+        }
+        (Formula::AnyTensors, _)
+            if outputs.iter().any(|of| of.dims.iter().copied().fold(1, i64::saturating_mul) > ELEMENTS_MAX) =>
+        {
+            wrong(&format!("an output of it has at most {ELEMENTS_MAX} elements"))
         }
         (Formula::AnyTensors, _) => match given[..] {
             [] | [(_, Uint64, [1])] => Ok(()),
