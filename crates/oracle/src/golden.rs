@@ -91,6 +91,11 @@ impl Output {
         !self.tolerances.is_empty()
     }
 
+    /// Whether a tensor of it has elements that are no number.
+    pub fn has_nan(&self, bytes: &[u8]) -> bool {
+        compare::is_float(self.datatype) && compare::numbers(self.datatype, bytes).any(f64::is_nan)
+    }
+
     /// How far it may be from the golden one after so many steps.
     pub fn tolerance(&self, steps: u32) -> f64 {
         let place = (steps.max(1) as usize - 1).min(self.tolerances.len().saturating_sub(1));

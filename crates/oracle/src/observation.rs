@@ -198,7 +198,8 @@ impl<'o> Observation<'o> {
         deviation: Option<Deviation>,
     ) {
         let step = &request.step;
-        let mut doubt = verdict.doubt();
+        // Where nothing is expected of the content nothing of it is in doubt.
+        let mut doubt = verdict.doubt().filter(|_| golden.judges());
         match verdict {
             Judged::Wrong(expected) if expected.iter().all(|sum| golden.knows(*sum)) => {
                 let expected = expected.iter().map(|sum| golden.named(*sum)).collect();
@@ -206,7 +207,7 @@ impl<'o> Observation<'o> {
                 let evidence = Evidence::Output { expected, seen, deviation, disorder: self.disorder() };
                 self.violation(ViolationKind::WrongOutput, Some(step), evidence);
             }
-            Judged::Wrong(_) => doubt = Some(Doubt::NotMeasured),
+            Judged::Wrong(_) => doubt = Some(Doubt::NotMeasured).filter(|_| golden.judges()),
             Judged::NotRejected => {
                 let seen = seen.unwrap_or_else(golden::unlike);
                 let evidence = Evidence::NotRejected { seen, disorder: self.disorder() };

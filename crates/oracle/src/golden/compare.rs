@@ -1,6 +1,6 @@
 //! How far two tensors are apart.
 
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 use half::{bf16, f16};
 use schemars::JsonSchema;
@@ -56,6 +56,19 @@ impl FromStr for Compare {
     }
 }
 
+impl fmt::Display for Compare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Measured => f.write_str("measured"),
+            Self::Exact => f.write_str("exact"),
+            Self::Rtol(bound) => write!(f, "rtol:{bound:e}"),
+            Self::Atol(bound) => write!(f, "atol:{bound:e}"),
+            Self::Cosine(bound) => write!(f, "cosine:{bound:e}"),
+            Self::Ignore => f.write_str("ignore"),
+        }
+    }
+}
+
 /// Where two tensors differ most.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Apart {
@@ -68,6 +81,11 @@ pub(super) struct Apart {
 const EQUAL: Apart = Apart { by: 0.0, element: 0 };
 
 impl Compare {
+    /// How far two tensors are apart by the rule's measure: infinite where no number says it, as of texts that differ.
+    pub fn distance(self, datatype: ElementType, one: &[u8], other: &[u8]) -> f64 {
+        self.apart(datatype, one, other).by
+    }
+
     /// How far the elements of a tensor are from those that they should be. NaN is equal to NaN.
     pub(super) fn apart(self, datatype: ElementType, expected: &[u8], seen: &[u8]) -> Apart {
         if expected == seen {
@@ -259,7 +277,7 @@ mod tests {
             ("atol:0", Compare::Atol(0.0)),
             ("cosine:0.5", Compare::Cosine(0.5)),
         ] {
-            assert_eq!(text.parse(), Ok(rule));
+            assert_eq!((text.parse(), rule.to_string().parse()), (Ok(rule), Ok(rule)));
         }
         for text in ["", "rtol", "rtol:", "rtol:-1", "atol:nan", "exact:1", "l2:1"] {
             let why = text.parse::<Compare>().expect_err("none");

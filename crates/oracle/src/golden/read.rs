@@ -305,6 +305,38 @@ impl Golden {
         })
     }
 
+    /// The responses to a step as they are kept; none where one is not of the model's form.
+    pub fn gathered(&self, first: &Response) -> Option<super::Gathered> {
+        let tensors = |response| {
+            let all = self.tensors(response)?;
+            Some(all.into_iter().map(|tensor| (tensor.shape.clone(), bytes_of(&tensor.data).into_owned())).collect())
+        };
+        first.all().map(tensors).collect()
+    }
+
+    /// In what responses differ from those of the state with this sum, in words; none where they do not, or it is not known.
+    pub fn differs_from(&self, sum: Number, gathered: &super::Gathered) -> Option<String> {
+        let word = self.word(sum)?;
+        let (expected, seen) = (word.responses.len(), gathered.len());
+        if expected != seen {
+            return Some(format!("{seen} responses in place of {expected}"));
+        }
+        for (known, seen) in word.responses.iter().zip(gathered) {
+            for ((output, known), (shape, bytes)) in self.outputs.iter().zip(known).zip(seen) {
+                let name = &output.spec.name;
+                if output.is_judged() && known.shape != *shape {
+                    return Some(format!("output '{name}' has shape {shape:?} in place of {:?}", known.shape));
+                }
+                let Apart { by, element } = output.compare.apart(output.datatype, self.bytes(known), bytes);
+                let tolerance = output.tolerance(word.lineage.length());
+                if output.is_judged() && by > tolerance {
+                    return Some(format!("output '{name}', element {element}: {by:e} off, tolerance {tolerance:e}"));
+                }
+            }
+        }
+        None
+    }
+
     /// Whether the responses are those of the state with this sum, in another order: then their numbers, from 1, in the order in which they
     /// came. Or how many it has, where it has another number.
     pub(crate) fn arranged<'r>(
@@ -332,19 +364,40 @@ impl Golden {
     /// How far the responses of two states are apart, in tolerances of the less exact one, by the output that shows it best; infinite where
     /// their number or shapes differ, or what differs is no number.
     pub fn apart(&self, one: &Word, other: &Word) -> f64 {
-        if one.responses.len() != other.responses.len() {
+        let steps = one.lineage.length().max(other.lineage.length());
+        let tensors = |word: &Word| -> Vec<Vec<_>> {
+            let of =
+                |outputs: &Vec<Known>| outputs.iter().map(|known| (known.shape.clone(), self.bytes(known))).collect();
+            word.responses.iter().map(of).collect()
+        };
+        self.tolerances_apart(steps, &tensors(one), &tensors(other))
+    }
+
+    /// The same of the state with this sum and of responses that came; none where that state's are not known.
+    pub fn apart_from(&self, sum: Number, gathered: &super::Gathered) -> Option<f64> {
+        let word = self.word(sum)?;
+        let of = |outputs: &Vec<Known>| outputs.iter().map(|known| (known.shape.clone(), self.bytes(known))).collect();
+        let known: Vec<Vec<_>> = word.responses.iter().map(of).collect();
+        let seen: Vec<Vec<_>> = gathered
+            .iter()
+            .map(|outputs| outputs.iter().map(|(shape, bytes)| (shape.clone(), bytes.as_slice())).collect())
+            .collect();
+        Some(self.tolerances_apart(word.lineage.length(), &known, &seen))
+    }
+
+    fn tolerances_apart(&self, steps: u32, one: &[Vec<(Vec<i64>, &[u8])>], other: &[Vec<(Vec<i64>, &[u8])>]) -> f64 {
+        if one.len() != other.len() {
             return f64::INFINITY;
         }
-        let steps = one.lineage.length().max(other.lineage.length());
         let mut most = 0.0_f64;
-        for (one, other) in one.responses.iter().zip(&other.responses) {
+        for (one, other) in one.iter().zip(other) {
             for ((output, one), other) in
                 self.outputs.iter().zip(one).zip(other).filter(|((output, _), _)| output.is_judged())
             {
-                if one.shape != other.shape {
+                if one.0 != other.0 {
                     return f64::INFINITY;
                 }
-                let by = output.compare.apart(output.datatype, self.bytes(one), self.bytes(other)).by;
+                let by = output.compare.apart(output.datatype, one.1, other.1).by;
                 let tolerance = output.tolerance(steps);
                 // Where nothing may differ, whatever differs is far apart.
                 let its = match by {
