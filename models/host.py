@@ -68,12 +68,12 @@ class Fault:
         if name != self.name:
             return False
         self.chances += 1
-        if self.once_at is None:
-            does = self.random.random() < self.probability
-        else:
-            does = self.chances >= self.once_at and self._is_first_of_all_instances()
+        does = self._comes() if self.once_at is None else self.chances >= self.once_at and self._is_first_of_all_instances()
         self.committed += does
         return does
+
+    def _comes(self):
+        return self.random.random() < self.probability
 
     def _is_first_of_all_instances(self):
         # Every instance is a process of its own: the one that creates the file commits the fault.

@@ -442,7 +442,7 @@ class Host(unittest.TestCase):
         """The answers to three steps of two sequences in one batch: 1, 2, 3 and 10, 20, 30; and to one of another on the first slot."""
         first = self.answers(host, Request(1, 7, True), Request(10, 8, True))
         more = [self.answers(host, Request(2 + more, 7), Request(20 + 10 * more, 8)) for more in range(2)]
-        return [answer for (answer,) in sum([first, *more, self.answers(host, Request(5, 9, True))], [])]
+        return [answer for answers in (first, *more, self.answers(host, Request(5, 9, True))) for (answer,) in answers]
 
     def test_each_fault_does_what_it_says(self):
         expected = {

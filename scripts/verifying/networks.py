@@ -1,12 +1,12 @@
-"""The networks of `sequence-stress repository` once more, in NumPy: by the weights of the file, and in 64 bits. NumPy is there in the process
-of onnxruntime alone."""
+"""The networks of `sequence-stress repository` once more, in NumPy: by the weights of the file, and in 64 bits. NumPy is there in the
+processes of the runtimes alone."""
 
 import random
 
+import numpy
+
 from .runs import Difference
 
-# What configurations say in place of a formula.
-NO_FORMULA = "none"
 STEPS = 40
 LONGEST = 36
 # FP32 has some 7 digits, and a cell adds up what is rounded over the steps of a sequence.
@@ -14,29 +14,21 @@ TOLERANCE = 2e-5
 
 
 def sigmoid(values):
-    import numpy
-
     return 1 / (1 + numpy.exp(-values))
 
 
 def head(weights, values):
-    import numpy
-
     return numpy.tanh(values @ weights["head.weight"] + weights["head.bias"])
 
 
 def gates(weights, count):
     """The weights of each gate: for INPUT, for the state, and the biases of both."""
-    import numpy
-
     (of_input,), (of_state,), (bias,) = (numpy.split(weights[name], 1) for name in ("cell.W", "cell.R", "cell.B"))
     biases = numpy.split(bias[0], 2 * count)
     return list(zip(numpy.split(of_input[0], count), numpy.split(of_state[0], count), biases[:count], biases[count:]))
 
 
 def gru(weights, given, state):
-    import numpy
-
     update, reset, new = gates(weights, 3)
 
     def parts(gate):
@@ -49,8 +41,6 @@ def gru(weights, given, state):
 
 
 def lstm(weights, given, hidden, cell):
-    import numpy
-
     of_gates = (given @ gate[0].T + gate[2] + hidden @ gate[1].T + gate[3] for gate in gates(weights, 4))
     takes, shows, keeps, new = of_gates
     cell = sigmoid(keeps) * cell + sigmoid(takes) * numpy.tanh(new)
@@ -59,16 +49,12 @@ def lstm(weights, given, hidden, cell):
 
 
 def conv(weights, given, cache):
-    import numpy
-
     frames = numpy.concatenate([cache, given[..., None]], axis=-1)
     mixed = (frames * weights["conv.weight"][:, 0, :]).sum(axis=-1) + weights["conv.bias"]
     return [head(weights, mixed)], [frames[..., 1:]]
 
 
 def two_state(weights, given, zeta, alpha):
-    import numpy
-
     zeta = zeta * [1, weights["zeta.fade"][1]] + given @ weights["zeta.weight"] + [1, 0]
     alpha = alpha * weights["alpha.fade"] + numpy.tanh(given @ weights["alpha.weight"]) * weights["alpha.share"]
     output = numpy.tanh(zeta @ weights["head.zeta"] + alpha @ weights["head.alpha"] + given @ weights["head.input"])
@@ -81,8 +67,6 @@ NETWORKS = {"gru": gru, "lstm": lstm, "conv": conv, "two_state": two_state}
 def run(model, network, weights, execute):
     """Sends whole sequences, one in each slot, with idle slots in between, and compares every output and state. `execute(inputs) -> outputs`
     takes and gives, by name, (element type, shape, flat list)."""
-    import numpy
-
     step = NETWORKS[network]
     weights = {name: values.astype("float64") for name, values in weights.items()}
     generator = random.Random(7)
@@ -109,8 +93,6 @@ def run(model, network, weights, execute):
 
 def begin(row, states, sizes, generator):
     """A step of a sequence, which may be its first, or of an idle slot, in which there is whatever was there before."""
-    import numpy
-
     is_idle = generator.random() < 0.2
     if not row["left"] and not is_idle:
         row["left"] = generator.randint(1, LONGEST)
@@ -125,8 +107,6 @@ def tensor(model, rows, array):
 
 
 def compare(model, where, output, expected, answer):
-    import numpy
-
     expected = expected if model["batch"] else expected[0]
     shape, values = answer
     if list(shape) != list(expected.shape):
@@ -134,5 +114,5 @@ def compare(model, where, output, expected, answer):
     apart = numpy.abs(numpy.array(values).reshape(shape) - expected)
     # Written so that what is no number is seen, too.
     if not (apart <= TOLERANCE * numpy.maximum(1, numpy.abs(expected))).all():
-        place = tuple(int(one) for one in numpy.unravel_index(numpy.nanargmax(apart), apart.shape))
+        place = tuple(int(one) for one in numpy.unravel_index(apart.argmax(), apart.shape))
         raise Difference(f"{where}: {output['name']}{list(place)} is {float(apart[place])} off {float(expected[place])}")

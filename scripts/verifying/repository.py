@@ -4,8 +4,8 @@ import re
 
 from triton import hosting
 
+from .formulas import NO_FORMULA
 from .install import InstallError
-from .networks import NO_FORMULA
 
 FORMATS = {"onnxruntime": "onnx", "openvino": "openvino", "pytorch": "torchscript", "tensorrt": "tensorrt"}
 # What the backends name whose models are programs, which run in a server alone.

@@ -8,14 +8,14 @@ import json
 import sys
 from pathlib import Path
 
-from . import networks, runs, runtimes
+from . import formulas, networks, runs, runtimes
 
 
 def outcome(runtime, model, folder):
     """What is wrong with a model; None where nothing is."""
     try:
         execute = runtime.load(model, folder)
-        if model["formula"] == networks.NO_FORMULA:
+        if model["formula"] == formulas.NO_FORMULA:
             networks.run(model, *runtime.network(folder), execute)
         else:
             runs.run(model, execute)
