@@ -46,7 +46,7 @@ pub struct RepositoryArgs {
     /// Folder to write; it must be empty or absent
     #[arg(required_unless_present = "list")]
     pub folder: Option<PathBuf>,
-    /// Families, such as sequence,implicit, or all [default: sequence, dyna_sequence, implicit, dyna_implicit]
+    /// Families, such as sequence,implicit, or all [default: the first four below]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = family)]
     pub family: Vec<Several<Family>>,
     /// Backends: onnxruntime, openvino, pytorch, tensorflow (savedmodel and graphdef), tensorrt, python, native or all
@@ -66,7 +66,7 @@ pub struct RepositoryArgs {
     /// Give INPUT and OUTPUT the shape [-1] instead of [1]; native and Python models with their own state always have it
     #[arg(long)]
     pub variable: bool,
-    /// Elements of INPUT and OUTPUT of gru, lstm, conv and two_state, 1 to 1024 [default: 16]
+    /// Elements of INPUT and OUTPUT of the networks, 1 to 1024 [default: 16]
     #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", allow_negative_numbers = true)]
     pub width: Option<NonZeroU32>,
     /// Strategy of all models [default: that of the family]
