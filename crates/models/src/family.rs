@@ -1,6 +1,8 @@
 //! The families of models: what sets some apart from others, whatever their backend and data type.
 
-use super::{backend::Backend, options::InitialState};
+use formats::networks::Network;
+
+use super::{backend::Backend, dtype::Dtype, options::InitialState};
 use workload::{answers::Answers, arithmetic::Formula, model::Strategy};
 
 /// The answers to each request of the decoupled models, and the executions of each request of the iterative ones.
@@ -23,6 +25,8 @@ pub(super) struct Traits {
     pub(super) ragged: bool,
     pub(super) echoes: bool,
     pub(super) answers: Answers,
+    /// What is computed where that is no formula; the server keeps the state then.
+    pub(super) network: Option<Network>,
 }
 
 const PLAIN: Traits = Traits {
@@ -34,9 +38,20 @@ const PLAIN: Traits = Traits {
     ragged: false,
     echoes: false,
     answers: Answers::One,
+    network: None,
 };
 const OLDEST: Traits = Traits { strategy: Some(Strategy::Oldest), ..PLAIN };
 const DYNA: Traits = Traits { is_dyna: true, ..OLDEST };
+const GRU: Traits = Traits { word: "gru", network: Some(Network::Gru), ..NETWORK };
+const LSTM: Traits = Traits { word: "lstm", network: Some(Network::Lstm), ..NETWORK };
+const CONV: Traits = Traits { word: "conv", network: Some(Network::Conv), ..NETWORK };
+const TWO_STATE: Traits = Traits { word: "two_state", network: Some(Network::TwoState), ..NETWORK };
+const NETWORK: Traits = Traits { is_implicit: true, ..PLAIN };
+
+/// The same under Oldest.
+const fn dyna(of: Traits) -> Traits {
+    Traits { is_dyna: true, strategy: Some(Strategy::Oldest), ..of }
+}
 
 workload::table! {
     /// A family of models.
@@ -68,12 +83,43 @@ workload::table! {
             Traits { word: "decoupled_oldest", answers: Answers::Several(TIMES), ..OLDEST };
         /// Each request is executed three times.
         Iterative = "iterative", Traits { word: "iterative", answers: Answers::EachOf(TIMES), ..PLAIN };
+        /// Gated recurrent units, with one state.
+        Gru = "gru", GRU;
+        /// The same under Oldest.
+        DynaGru = "dyna_gru", dyna(GRU);
+        /// Long short-term memory, with two states of one size.
+        Lstm = "lstm", LSTM;
+        /// The same under Oldest.
+        DynaLstm = "dyna_lstm", dyna(LSTM);
+        /// A causal convolution, whose state is the frames that it saw.
+        Conv = "conv", CONV;
+        /// The same under Oldest.
+        DynaConv = "dyna_conv", dyna(CONV);
+        /// Two states of different sizes, whose names have another order than their declarations, and two outputs.
+        TwoState = "two_state", TWO_STATE;
+        /// The same under Oldest.
+        DynaTwoState = "dyna_two_state", dyna(TWO_STATE);
     }
 }
 
 impl Family {
     pub(super) fn traits(self) -> Traits {
         *self.row()
+    }
+
+    /// What its models compute where that is no formula.
+    pub(super) fn network(self) -> Option<Network> {
+        self.row().network
+    }
+
+    /// Whether what its models compute is a formula, from which each answer follows.
+    pub fn has_formula(self) -> bool {
+        self.network().is_none()
+    }
+
+    /// The data type where nobody asks for one.
+    pub(super) fn own_dtype(self) -> Dtype {
+        if self.has_formula() { Dtype::Int32 } else { Dtype::Float32 }
     }
 
     /// Those that Triton's own repositories have.
@@ -171,11 +217,18 @@ impl Form {
     }
 }
 
-/// What a model of a family computes on a backend.
+/// What a model of a family computes on a backend; none where that is no formula.
 ///
 /// # Errors
 /// Why there is no such model.
-pub(super) fn formula(family: Family, backend: Backend, strategy: Strategy) -> Result<Formula, String> {
+pub(super) fn formula(family: Family, backend: Backend, strategy: Strategy) -> Result<Option<Formula>, String> {
+    if !family.has_formula() {
+        return if backend == Backend::Onnxruntime {
+            Ok(None)
+        } else {
+            Err("networks, which have no formula, are of the backend onnxruntime alone".to_owned())
+        };
+    }
     let Traits { word, is_dyna, is_implicit, is_stateless, echoes, answers, ragged, .. } = family.traits();
     let of_programs = word.starts_with("oldest") || ragged;
     let of_native = echoes || answers != Answers::One;
@@ -194,10 +247,10 @@ pub(super) fn formula(family: Family, backend: Backend, strategy: Strategy) -> R
     if !keeps && backend.traits().keeps_by_row && !is_dyna && !is_stateless {
         return Err("its state is kept by row, and under Oldest a sequence has no row of its own".to_owned());
     }
-    Ok(match (keeps, is_dyna && !is_implicit && !echoes) {
+    Ok(Some(match (keeps, is_dyna && !is_implicit && !echoes) {
         (true, false) => Formula::RunningSum,
         (true, true) => Formula::RunningSumPlusCorrid,
         (false, false) => Formula::Stateless,
         (false, true) => Formula::StatelessPlusCorrid,
-    })
+    }))
 }
