@@ -34,8 +34,8 @@ use workload::{
     wording::nearest,
 };
 
-pub(crate) use self::golden::identity;
 pub(crate) use self::parts::Wanted;
+pub(crate) use self::{computes::WITHOUT_FORMULA, golden::identity};
 pub use self::{
     limits::RunLimits,
     parts::{Note, Part},
@@ -280,7 +280,7 @@ impl Preflight {
         notes.extend(calls(scenario));
         let has_statistics = no_statistics.is_none();
         let (limits, golden) = (RunLimits::new(scenario, &model), golden.cloned());
-        Ok(Self { limits, model, parts, has_statistics, told, configuration, notes, golden })
+        Ok(Self { model, limits, parts, has_statistics, told, configuration, notes, golden })
     }
 }
 
@@ -329,7 +329,7 @@ fn choose_tensors(
     let reject = || {
         Err(format!(
             "model '{model}' takes [{}] and gives [{}]: the tool needs one input and an output of the same shape, of at most \
-             {ELEMENTS_MAX} elements, and of the same type, one of {}",
+             {ELEMENTS_MAX} elements, and of the same type, one of {}, where it judges by a formula; {WITHOUT_FORMULA}",
             list(inputs),
             list(outputs),
             Datatype::of_the_protocol().map(Datatype::name).collect::<Vec<_>>().join(", ")
@@ -343,7 +343,7 @@ fn choose_tensors(
     if input.datatype == BF16 {
         return Err(format!(
             "model '{model}' takes {input}, and sums of {BF16} are exact up to 256 alone, which is too little to tell answers apart: take \
-             a model of another type (-m)"
+             a model of another type (-m); or {WITHOUT_FORMULA}"
         ));
     }
     let datatype = Datatype::named(&input.datatype).filter(|_| input.datatype == output.datatype);

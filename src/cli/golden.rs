@@ -74,6 +74,7 @@ pub struct VerifyArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Inputs of a model without a formula")]
 pub struct InputArgs {
+    #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
     /// Read tracks of inputs from a JSON file of perf_analyzer, or from .npz and .npy files [default: random ones]
     #[arg(long, value_name = "FILE|DIR")]
     pub inputs: Option<PathBuf>,
@@ -83,7 +84,7 @@ pub struct InputArgs {
     /// From where to where the elements of a random input are, such as INPUT:-1..1
     #[arg(long = "range", value_name = "INPUT:MIN..MAX", allow_hyphen_values = true)]
     pub ranges: Vec<RangeArg>,
-    /// Number of tracks [default: all of the file; 64 random ones]
+    /// Number of tracks [default: all of the file; 32 random ones]
     #[arg(long, value_name = "N", value_parser = whole::<NonZeroUsize>)]
     pub tracks: Option<NonZeroUsize>,
     /// Steps of each track; shorter ones go on from their beginning [default: the longest sequence of the scenario]
@@ -194,8 +195,12 @@ impl ExpectArgs {
         if let Some(path) = inputs {
             flag("--inputs", shown(path));
         }
-        shapes.iter().for_each(|shape| flag("--shape", shape.to_string()));
-        ranges.iter().for_each(|range| flag("--range", range.to_string()));
+        for shape in shapes {
+            flag("--shape", shape.to_string());
+        }
+        for range in ranges {
+            flag("--range", range.to_string());
+        }
         if let Some(tracks) = tracks {
             flag("--tracks", tracks.to_string());
         }
@@ -205,7 +210,9 @@ impl ExpectArgs {
         if *inputs_seed != 0 {
             flag("--inputs-seed", inputs_seed.to_string());
         }
-        compare.iter().for_each(|CompareArg(output, rule)| flag("--compare", format!("{output}={rule}")));
+        for CompareArg(output, rule) in compare {
+            flag("--compare", format!("{output}={rule}"));
+        }
         words
     }
 }

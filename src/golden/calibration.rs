@@ -169,8 +169,7 @@ impl<'s> Calibration<'s> {
 /// The steps at which a kind of fault is committed in a track: the step that is answered, what comes about, and what is sent.
 fn faults(kind: FaultKind, track: u32, steps: u32, tracks: u32) -> Vec<(u32, Lineage, Steps)> {
     let first = match kind {
-        FaultKind::NotExecuted => 2,
-        FaultKind::StateReset | FaultKind::LeakedState => 2,
+        FaultKind::NotExecuted | FaultKind::StateReset | FaultKind::LeakedState => 2,
         FaultKind::ExecutedTwice | FaultKind::Exchanged | FaultKind::StateKept => 1,
     };
     let last = if kind == FaultKind::Exchanged { steps.saturating_sub(1) } else { steps };

@@ -6,7 +6,7 @@ use super::{
     site::{Clock, Liveness, Site},
     slots::free_ids,
 };
-use crate::preflight::Preflight;
+use crate::preflight::{Preflight, WITHOUT_FORMULA};
 use oracle::{Outcome, Purpose, Settled, Violation, diagnosis::ModelFacts};
 use wire::transport::{Access, Client};
 use workload::{
@@ -94,7 +94,7 @@ impl Preflight {
         let steps: Vec<_> = (0..answers.len()).map(|step| self.solo_step(request, step)).collect();
         format!(
             "model '{name}' does not compute {}: it answered the only sequence, {}, twice with {} instead of {}; use another model \
-             (-m), or name the model's formula (--formula), unless the server gets every step wrong",
+             (-m), or name the model's formula (--formula), unless the server gets every step wrong; or {WITHOUT_FORMULA}",
             arithmetic.formula.name(),
             list(&mut steps.iter().map(|step| step.value)),
             list(&mut answers.iter().copied()),

@@ -80,6 +80,7 @@ pub(super) struct Apart {
 
 const EQUAL: Apart = Apart { by: 0.0, element: 0 };
 
+#[expect(clippy::float_cmp, reason = "what is equal is no distance apart, whatever it is")]
 impl Compare {
     /// How far two tensors are apart by the rule's measure: infinite where no number says it, as of texts that differ.
     pub fn distance(self, datatype: ElementType, one: &[u8], other: &[u8]) -> f64 {
@@ -159,6 +160,7 @@ fn fp32(expected: &[u8], seen: &[u8]) -> f64 {
     if sum.is_finite() { worst.into() } else { f64::NAN }
 }
 
+#[expect(clippy::float_cmp, reason = "infinite numbers are equal, or they are not")]
 fn cosine(datatype: ElementType, expected: &[u8], seen: &[u8]) -> Apart {
     let mut dot = 0.0;
     let (mut one, mut other) = (0.0, 0.0);
@@ -213,6 +215,7 @@ pub(super) fn numbers(datatype: ElementType, bytes: &[u8]) -> Box<dyn Iterator<I
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "distances that are exact")]
 mod tests {
     use super::*;
 

@@ -219,7 +219,7 @@ impl Golden {
             if let Some(word) = self.word(sum) {
                 match self.fits(word, &answer) {
                     Ok(()) => return Reading::State(sum),
-                    Err(its) => difference = its,
+                    Err(its) => difference = its.map(|its| *its),
                 }
                 others += 1;
             }
@@ -259,7 +259,7 @@ impl Golden {
     }
 
     /// Whether an answer is that of a state, or where it is not.
-    fn fits(&self, word: &Word, answer: &[Vec<&Tensor>]) -> Result<(), Option<Deviation>> {
+    fn fits(&self, word: &Word, answer: &[Vec<&Tensor>]) -> Result<(), Option<Box<Deviation>>> {
         if word.responses.len() != answer.len() {
             return Err(None);
         }
@@ -271,7 +271,7 @@ impl Golden {
                 }
                 if let Some(what) = self.differs(output, word, known, seen) {
                     let response = several.then_some(number);
-                    return Err(Some(Deviation { response, output: output.spec.name.clone(), what }));
+                    return Err(Some(Box::new(Deviation { response, output: output.spec.name.clone(), what })));
                 }
             }
         }

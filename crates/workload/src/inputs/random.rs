@@ -9,7 +9,7 @@ use super::{Budget, ElementType, InputTensor, Options, Track, element::Value, sh
 use crate::tensor::{TensorSpec, elements};
 
 /// How many tracks are drawn where nobody says how many.
-pub const TRACKS: usize = 64;
+pub const TRACKS: usize = 32;
 
 /// How many steps each of them has where nobody says how many.
 pub const STEPS: usize = 32;

@@ -61,7 +61,7 @@ impl InputSet {
     pub fn new(tracks: Vec<Track>) -> Self {
         let mut by_code = HashMap::new();
         let mut of_all = Sha256::new();
-        let mut coded = Vec::new();
+        let mut all = Vec::new();
         for Track { name, steps, .. } in tracks {
             let mut codes = Vec::with_capacity(steps.len());
             for step in steps {
@@ -71,9 +71,9 @@ impl InputSet {
                 codes.push(code);
             }
             of_all.update(u64::try_from(codes.len()).unwrap_or(u64::MAX).to_le_bytes());
-            coded.push(Coded { name, codes });
+            all.push(Coded { name, codes });
         }
-        Self { tracks: coded, by_code, digest: hex(&of_all.finalize()) }
+        Self { tracks: all, by_code, digest: hex(&of_all.finalize()) }
     }
 
     /// Its tracks.
@@ -130,7 +130,9 @@ fn coded_step(step: &[InputTensor]) -> (i64, [u8; 32]) {
         hasher.update(name);
         hasher.update(datatype.name());
         hasher.update(length(shape.len()));
-        shape.iter().for_each(|size| hasher.update(size.to_le_bytes()));
+        for size in shape {
+            hasher.update(size.to_le_bytes());
+        }
         hasher.update(length(data.len()));
         hasher.update(data);
     }

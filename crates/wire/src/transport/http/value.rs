@@ -43,15 +43,17 @@ pub(super) fn from_json(datatype: &str, data: &Value) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+fn signed<T: TryFrom<i64>>(data: &Value) -> Option<T> {
+    data.as_i64()?.try_into().ok()
+}
+
+fn unsigned<T: TryFrom<u64>>(data: &Value) -> Option<T> {
+    data.as_u64()?.try_into().ok()
+}
+
 fn put(datatype: ElementType, data: &Value, bytes: &mut Vec<u8>) -> Option<()> {
     if let Value::Array(all) = data {
         return all.iter().try_for_each(|element| put(datatype, element, bytes));
-    }
-    fn signed<T: TryFrom<i64>>(data: &Value) -> Option<T> {
-        data.as_i64()?.try_into().ok()
-    }
-    fn unsigned<T: TryFrom<u64>>(data: &Value) -> Option<T> {
-        data.as_u64()?.try_into().ok()
     }
     match datatype {
         ElementType::Bool => {
