@@ -24,6 +24,8 @@ use workload::{
 /// The output that tells what a model saw, and how many elements it has.
 const SEEN: &str = "SEEN";
 const SEEN_ELEMENTS: i64 = 5;
+/// The output that tells the second of two states.
+const COUNT: &str = "COUNT";
 /// What echo models tell besides, each in an output of its own.
 const ECHOES: [(&str, DataType); 6] = [
     ("SAW_START", DataType::TypeInt32),
@@ -51,6 +53,9 @@ impl Model<'_> {
         let mut outputs = vec![output(&names.output, dtype.data_type(), dims.clone())];
         if backend.is_program() {
             outputs.push(output(SEEN, DataType::TypeInt64, vec![SEEN_ELEMENTS]));
+        }
+        if traits.states.is_some() {
+            outputs.push(output(COUNT, DataType::TypeInt64, vec![1]));
         }
         if traits.echoes {
             outputs.extend(ECHOES.map(|(name, data_type)| output(name, data_type, vec![1])));
@@ -90,7 +95,7 @@ fn batching(model: &Model<'_>) -> ModelSequenceBatching {
     ModelSequenceBatching {
         max_sequence_idle_microseconds: micros(options.idle_limit),
         control_input: controls(model),
-        state: traits.is_implicit.then(|| state(model)).into_iter().collect(),
+        state: states(model),
         strategy_choice: Some(strategy_choice(model.strategy, model.form.batches, options)),
         iterative_sequence: traits.answers.are_iterative(),
     }
@@ -138,20 +143,29 @@ fn controls(model: &Model<'_>) -> Vec<ControlInput> {
     controls
 }
 
-fn state(model: &Model<'_>) -> State {
+/// The states that the server keeps.
+fn states(model: &Model<'_>) -> Vec<State> {
+    let traits = model.form.family.traits();
+    if let Some(states) = traits.states {
+        return states.iter().map(|its| state(model, its.input.to_owned(), its.output.to_owned(), its.size)).collect();
+    }
     let names = model.names();
+    traits.is_implicit.then(|| state(model, names.input_state, names.output_state, 1)).into_iter().collect()
+}
+
+fn state(model: &Model<'_>, input_name: String, output_name: String, size: i64) -> State {
     let data_type = model.dtype.data_type().into();
     let begins = |name: &str, state_data| InitialData {
         name: name.to_owned(),
         data_type,
-        dims: vec![1],
+        dims: vec![size],
         state_data: Some(state_data),
     };
     State {
-        input_name: names.input_state,
-        output_name: names.output_state,
+        input_name,
+        output_name,
         data_type,
-        dims: vec![1],
+        dims: vec![size],
         initial_state: match model.form.initial {
             InitialState::None => Vec::new(),
             InitialState::Zero => vec![begins("zero", StateData::ZeroData(true))],

@@ -23,7 +23,28 @@ pub(super) struct Traits {
     pub(super) ragged: bool,
     pub(super) echoes: bool,
     pub(super) answers: Answers,
+    /// The two states of a model that has them, as the configuration declares them: the sum, and the number of steps.
+    pub(super) states: Option<&'static [StateTensor; 2]>,
 }
+
+/// One of two states: what the server gives, what it gets back, and the size of both.
+#[derive(Debug)]
+pub(super) struct StateTensor {
+    pub(super) input: &'static str,
+    pub(super) output: &'static str,
+    pub(super) size: i64,
+}
+
+/// States whose inputs have the same order by name as their outputs.
+const ALIKE: [StateTensor; 2] = [
+    StateTensor { input: "ZETA_STATE", output: "ZETA_STATE_OUT", size: 2 },
+    StateTensor { input: "ALPHA_STATE", output: "ALPHA_STATE_OUT", size: 5 },
+];
+/// States whose inputs have another order by name than their outputs, as it happens where the name of one begins with the other's.
+const CROSSED: [StateTensor; 2] = [
+    StateTensor { input: "CACHE", output: "CACHE_NEXT", size: 1 },
+    StateTensor { input: "CACHE_LEN", output: "CACHE_LEN_NEXT", size: 1 },
+];
 
 const PLAIN: Traits = Traits {
     word: "",
@@ -34,9 +55,13 @@ const PLAIN: Traits = Traits {
     ragged: false,
     echoes: false,
     answers: Answers::One,
+    states: None,
 };
 const OLDEST: Traits = Traits { strategy: Some(Strategy::Oldest), ..PLAIN };
 const DYNA: Traits = Traits { is_dyna: true, ..OLDEST };
+const TWO_STATE: Traits = Traits { word: "two_state", is_implicit: true, states: Some(&ALIKE), ..PLAIN };
+const TWO_STATE_CROSSED: Traits =
+    Traits { word: "two_state_crossed", is_implicit: true, states: Some(&CROSSED), ..PLAIN };
 
 workload::table! {
     /// A family of models.
@@ -68,6 +93,16 @@ workload::table! {
             Traits { word: "decoupled_oldest", answers: Answers::Several(TIMES), ..OLDEST };
         /// Each request is executed three times.
         Iterative = "iterative", Traits { word: "iterative", answers: Answers::EachOf(TIMES), ..PLAIN };
+        /// The running sum and the number of steps, in two states of different sizes that the server keeps.
+        TwoState = "two_state", TWO_STATE;
+        /// The same under Oldest.
+        DynaTwoState = "dyna_two_state",
+            Traits { is_dyna: true, strategy: Some(Strategy::Oldest), ..TWO_STATE };
+        /// The same in states of one size, whose inputs have another order by name than their outputs.
+        TwoStateCrossed = "two_state_crossed", TWO_STATE_CROSSED;
+        /// The same under Oldest.
+        DynaTwoStateCrossed = "dyna_two_state_crossed",
+            Traits { is_dyna: true, strategy: Some(Strategy::Oldest), ..TWO_STATE_CROSSED };
     }
 }
 
@@ -176,9 +211,9 @@ impl Form {
 /// # Errors
 /// Why there is no such model.
 pub(super) fn formula(family: Family, backend: Backend, strategy: Strategy) -> Result<Formula, String> {
-    let Traits { word, is_dyna, is_implicit, is_stateless, echoes, answers, ragged, .. } = family.traits();
+    let Traits { word, is_dyna, is_implicit, is_stateless, echoes, answers, ragged, states, .. } = family.traits();
     let of_programs = word.starts_with("oldest") || ragged;
-    let of_native = echoes || answers != Answers::One;
+    let of_native = echoes || answers != Answers::One || states.is_some();
     if is_implicit && backend == Backend::Python {
         return Err("Triton's Python backend lets no model have state that the server keeps".to_owned());
     }

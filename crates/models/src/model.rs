@@ -86,6 +86,9 @@ impl<'a> Model<'a> {
         if self.form.initial == InitialState::Zero && !is_implicit {
             return Err("state that models keep themselves begins with 0 without --initial-state".to_owned());
         }
+        if self.form.has_file() && self.form.family.traits().states.is_some() {
+            return Err("a file is for one state that the server keeps, not for two".to_owned());
+        }
         if self.form.has_file() && self.dtype == Dtype::Object {
             return Err("the server sets texts that come of a file to zeros".to_owned());
         }
