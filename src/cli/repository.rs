@@ -23,8 +23,8 @@ Families:
   dyna_implicit  the same under Oldest
 The project's own tests use further families: stateless, dyna_stateless (every
 backend), oldest, ragged (Python, native), echo, dyna_echo, decoupled,
-decoupled_oldest, iterative, two_state, two_state_crossed (native; before the
-last two, dyna_ stands for Oldest).
+decoupled_oldest, iterative, two_state, dyna_two_state, two_state_crossed,
+dyna_two_state_crossed (native).
 
 The parameter sequence_stress_formula of each config.pbtxt names the formula. The
 command leaves out what a format cannot hold, and prints why. For TensorRT it
