@@ -27,7 +27,8 @@ Families:
                  Oldest. conv keeps the last 32 frames of INPUT
 The project's own tests use further families: stateless, dyna_stateless (every
 backend), oldest, ragged (Python, native), echo, dyna_echo, decoupled,
-decoupled_oldest, iterative (native).
+decoupled_oldest, iterative, two_state, dyna_two_state, two_state_crossed,
+dyna_two_state_crossed (native).
 
 The parameter sequence_stress_formula of each config.pbtxt names the formula. The
 command leaves out what a format cannot hold, and prints why. For TensorRT it

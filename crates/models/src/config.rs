@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use formats::networks::{self, Network};
+use formats::networks;
 
 use super::{
     model::{INITIAL_FILE, Model},
@@ -45,7 +45,7 @@ impl Model<'_> {
         let traits = form.family.traits();
         let names = self.names();
         let any = form.variable || backend.is_program() && !traits.is_implicit;
-        let width = if traits.network.is_some() { self.width().into() } else { 1 };
+        let width = if self.network().is_some() { self.width().into() } else { 1 };
         let dims = vec![if any { -1 } else { width }];
         let output = |name: &str, data_type: DataType, dims| ModelOutput {
             name: name.to_owned(),
@@ -57,7 +57,7 @@ impl Model<'_> {
         if backend.is_program() {
             outputs.push(output(SEEN, DataType::TypeInt64, vec![SEEN_ELEMENTS]));
         }
-        if traits.network == Some(Network::TwoState) {
+        if traits.states.is_some() {
             outputs.push(output(networks::COUNT, DataType::TypeInt64, vec![1]));
         }
         if traits.echoes {
@@ -97,7 +97,7 @@ fn batching(model: &Model<'_>) -> ModelSequenceBatching {
     let traits = model.form.family.traits();
     ModelSequenceBatching {
         max_sequence_idle_microseconds: micros(options.idle_limit),
-        control_input: if traits.network.is_some() { Vec::new() } else { controls(model) },
+        control_input: if model.network().is_some() { Vec::new() } else { controls(model) },
         state: states(model),
         strategy_choice: Some(strategy_choice(model.strategy, model.form.batches, options)),
         iterative_sequence: traits.answers.are_iterative(),
@@ -149,10 +149,14 @@ fn controls(model: &Model<'_>) -> Vec<ControlInput> {
 /// The states that the server keeps.
 fn states(model: &Model<'_>) -> Vec<State> {
     let traits = model.form.family.traits();
-    match traits.network {
-        Some(network) => network.states(model.width()).into_iter().map(network_state).collect(),
-        None => traits.is_implicit.then(|| state(model)).into_iter().collect(),
+    if let Some(network) = model.network() {
+        return network.states(model.width()).into_iter().map(network_state).collect();
     }
+    if let Some(states) = traits.states {
+        return states.iter().map(|its| state(model, its.input.to_owned(), its.output.to_owned(), its.size)).collect();
+    }
+    let names = model.names();
+    traits.is_implicit.then(|| state(model, names.input_state, names.output_state, 1)).into_iter().collect()
 }
 
 /// A state of a network, which begins with zeros.
@@ -170,20 +174,19 @@ fn network_state(state: networks::State) -> State {
     }
 }
 
-fn state(model: &Model<'_>) -> State {
-    let names = model.names();
+fn state(model: &Model<'_>, input_name: String, output_name: String, size: i64) -> State {
     let data_type = model.dtype.data_type().into();
     let begins = |name: &str, state_data| InitialData {
         name: name.to_owned(),
         data_type,
-        dims: vec![1],
+        dims: vec![size],
         state_data: Some(state_data),
     };
     State {
-        input_name: names.input_state,
-        output_name: names.output_state,
+        input_name,
+        output_name,
         data_type,
-        dims: vec![1],
+        dims: vec![size],
         initial_state: match model.form.initial {
             InitialState::None => Vec::new(),
             InitialState::Zero => vec![begins("zero", StateData::ZeroData(true))],

@@ -25,9 +25,30 @@ pub(super) struct Traits {
     pub(super) ragged: bool,
     pub(super) echoes: bool,
     pub(super) answers: Answers,
+    /// The two states of a model that has them, as the configuration declares them: the sum, and the number of steps.
+    pub(super) states: Option<&'static [StateTensor; 2]>,
     /// What is computed where that is no formula; the server keeps the state then.
     pub(super) network: Option<Network>,
 }
+
+/// One of two states: what the server gives, what it gets back, and the size of both.
+#[derive(Debug)]
+pub(super) struct StateTensor {
+    pub(super) input: &'static str,
+    pub(super) output: &'static str,
+    pub(super) size: i64,
+}
+
+/// States whose inputs have the same order by name as their outputs.
+const ALIKE: [StateTensor; 2] = [
+    StateTensor { input: "ZETA_STATE", output: "ZETA_STATE_OUT", size: 2 },
+    StateTensor { input: "ALPHA_STATE", output: "ALPHA_STATE_OUT", size: 5 },
+];
+/// States whose inputs have another order by name than their outputs, as it happens where the name of one begins with the other's.
+const CROSSED: [StateTensor; 2] = [
+    StateTensor { input: "CACHE", output: "CACHE_NEXT", size: 1 },
+    StateTensor { input: "CACHE_LEN", output: "CACHE_LEN_NEXT", size: 1 },
+];
 
 const PLAIN: Traits = Traits {
     word: "",
@@ -38,6 +59,7 @@ const PLAIN: Traits = Traits {
     ragged: false,
     echoes: false,
     answers: Answers::One,
+    states: None,
     network: None,
 };
 const OLDEST: Traits = Traits { strategy: Some(Strategy::Oldest), ..PLAIN };
@@ -45,7 +67,9 @@ const DYNA: Traits = Traits { is_dyna: true, ..OLDEST };
 const GRU: Traits = Traits { word: "gru", network: Some(Network::Gru), ..NETWORK };
 const LSTM: Traits = Traits { word: "lstm", network: Some(Network::Lstm), ..NETWORK };
 const CONV: Traits = Traits { word: "conv", network: Some(Network::Conv), ..NETWORK };
-const TWO_STATE: Traits = Traits { word: "two_state", network: Some(Network::TwoState), ..NETWORK };
+const TWO_STATE: Traits =
+    Traits { word: "two_state", network: Some(Network::TwoState), states: Some(&ALIKE), ..NETWORK };
+const TWO_STATE_CROSSED: Traits = Traits { word: "two_state_crossed", states: Some(&CROSSED), ..NETWORK };
 const NETWORK: Traits = Traits { is_implicit: true, ..PLAIN };
 
 /// The same under Oldest.
@@ -95,10 +119,15 @@ workload::table! {
         Conv = "conv", CONV;
         /// The same under Oldest.
         DynaConv = "dyna_conv", dyna(CONV);
-        /// Two states of different sizes, whose names have another order than their declarations, and two outputs.
+        /// Two states of different sizes, whose names have another order than their declarations, and two outputs: a network, and on the
+        /// native backend the running sum and the number of steps.
         TwoState = "two_state", TWO_STATE;
         /// The same under Oldest.
         DynaTwoState = "dyna_two_state", dyna(TWO_STATE);
+        /// The running sum and the number of steps in states of one size, whose inputs have another order by name than their outputs.
+        TwoStateCrossed = "two_state_crossed", TWO_STATE_CROSSED;
+        /// The same under Oldest.
+        DynaTwoStateCrossed = "dyna_two_state_crossed", dyna(TWO_STATE_CROSSED);
     }
 }
 
@@ -107,19 +136,20 @@ impl Family {
         *self.row()
     }
 
-    /// What its models compute where that is no formula.
-    pub(super) fn network(self) -> Option<Network> {
-        self.row().network
+    /// What its models compute on a backend where that is no formula.
+    pub(super) fn network(self, backend: Backend) -> Option<Network> {
+        let is_native = backend == Backend::Native && self.row().states.is_some();
+        self.row().network.filter(|_| !is_native)
     }
 
-    /// Whether what its models compute is a formula, from which each answer follows.
+    /// Whether what its models compute on each backend is a formula, from which each answer follows.
     pub fn has_formula(self) -> bool {
-        self.network().is_none()
+        self.row().network.is_none()
     }
 
-    /// The data type where nobody asks for one.
-    pub(super) fn own_dtype(self) -> Dtype {
-        if self.has_formula() { Dtype::Int32 } else { Dtype::Float32 }
+    /// The data type on a backend where nobody asks for one.
+    pub(super) fn own_dtype(self, backend: Backend) -> Dtype {
+        if self.network(backend).is_some() { Dtype::Float32 } else { Dtype::Int32 }
     }
 
     /// Those that Triton's own repositories have.
@@ -222,16 +252,16 @@ impl Form {
 /// # Errors
 /// Why there is no such model.
 pub(super) fn formula(family: Family, backend: Backend, strategy: Strategy) -> Result<Option<Formula>, String> {
-    if !family.has_formula() {
+    if family.network(backend).is_some() {
         return if backend == Backend::Onnxruntime {
             Ok(None)
         } else {
             Err("networks, which have no formula, are of the backend onnxruntime alone".to_owned())
         };
     }
-    let Traits { word, is_dyna, is_implicit, is_stateless, echoes, answers, ragged, .. } = family.traits();
+    let Traits { word, is_dyna, is_implicit, is_stateless, echoes, answers, ragged, states, .. } = family.traits();
     let of_programs = word.starts_with("oldest") || ragged;
-    let of_native = echoes || answers != Answers::One;
+    let of_native = echoes || answers != Answers::One || states.is_some();
     if is_implicit && backend == Backend::Python {
         return Err("Triton's Python backend lets no model have state that the server keeps".to_owned());
     }

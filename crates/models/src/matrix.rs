@@ -87,7 +87,7 @@ impl Matrix {
     fn combinations(&self) -> impl Iterator<Item = (Backend, Dtype, &Form)> {
         let of_backend = move |backend: &Backend| {
             let backend = *backend;
-            let own = |form: &Form| vec![form.family.own_dtype()];
+            let own = move |form: &Form| vec![form.family.own_dtype(backend)];
             let of_form = move |form| if self.dtypes.is_empty() { own(form) } else { self.dtypes.clone() };
             self.forms.iter().flat_map(move |form| of_form(form).into_iter().map(move |dtype| (backend, dtype, form)))
         };
@@ -118,8 +118,8 @@ impl Matrix {
         }
         for form in &self.forms {
             if let InitialState::File { data: Some(bytes) } = &form.initial {
-                let own = [form.family.own_dtype()];
-                let dtypes = if self.dtypes.is_empty() { &own } else { &self.dtypes[..] };
+                let own: Vec<_> = self.backends.iter().map(|backend| form.family.own_dtype(*backend)).collect();
+                let dtypes = if self.dtypes.is_empty() { &own } else { &self.dtypes };
                 dtypes.iter().try_for_each(|dtype| dtype.read(bytes).map(drop))?;
             }
         }

@@ -53,7 +53,7 @@ impl<'a> Model<'a> {
     fn check(&self) -> Result<(), String> {
         let (form, traits) = (self.form, self.form.family.traits());
         let release = self.options.release.as_deref();
-        if !form.family.has_formula() {
+        if self.network().is_some() {
             self.check_network()?;
         }
         if form.variable && self.backend.is_program() && !traits.is_implicit {
@@ -106,6 +106,9 @@ impl<'a> Model<'a> {
         if self.form.initial == InitialState::Zero && !is_implicit {
             return Err("state that models keep themselves begins with 0 without --initial-state".to_owned());
         }
+        if self.form.has_file() && self.form.family.traits().states.is_some() {
+            return Err("a file is for one state that the server keeps, not for two".to_owned());
+        }
         if self.form.has_file() && self.dtype == Dtype::Object {
             return Err("the server sets texts that come of a file to zeros".to_owned());
         }
@@ -139,7 +142,7 @@ impl<'a> Model<'a> {
     /// The type of CORRID; none where the model is not told it.
     pub(super) fn corrid(&self) -> Option<CorridType> {
         let traits = self.form.family.traits();
-        let is_told = traits.is_dyna && traits.network.is_none()
+        let is_told = traits.is_dyna && self.network().is_none()
             || traits.echoes
             || self.strategy == Strategy::Oldest && self.keeps_itself();
         is_told.then(|| self.options.corrid.unwrap_or(self.backend.traits().corrid))
@@ -151,6 +154,11 @@ impl<'a> Model<'a> {
 
     fn is_stateless(&self) -> bool {
         self.formula.is_some_and(Formula::is_stateless)
+    }
+
+    /// What it computes where that is no formula.
+    pub(super) fn network(&self) -> Option<networks::Network> {
+        self.form.family.network(self.backend)
     }
 
     /// What its configuration calls the formula.
@@ -188,7 +196,7 @@ impl<'a> Model<'a> {
     }
 
     fn graph(&self) -> Result<Graph, String> {
-        if let Some(network) = self.form.family.network() {
+        if let Some(network) = self.network() {
             return networks::graph(network, self.form.batches, self.width());
         }
         let initial = self.initial()?.to_string().parse().map_err(|_| "its initial state is no whole number")?;
