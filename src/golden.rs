@@ -2,16 +2,18 @@
 
 mod calibration;
 mod facts;
-mod player;
 
 use std::{fs, path::Path, sync::Arc};
 
 use serde::Serialize;
 
-use self::{calibration::Calibration, player::Player};
+use self::calibration::Calibration;
 use crate::{
     preflight::{Hints, Preflight, identity},
-    probe::site::{Clock, Liveness, Site},
+    probe::{
+        player::Player,
+        site::{Clock, Liveness, Site},
+    },
     run::RunError,
 };
 use oracle::golden::{Compare, Facts, Golden, Identity, Lineage, Named, Output};

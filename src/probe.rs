@@ -4,6 +4,8 @@ pub(crate) mod accounting;
 mod admission;
 pub(crate) mod aside;
 pub(crate) mod idle_search;
+pub(crate) mod naming;
+pub(crate) mod player;
 pub(crate) mod site;
 pub(crate) mod slots;
 mod solo;

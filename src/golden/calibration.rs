@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{
-    facts::{Deviations, fingerprints, noise, tolerances},
-    player::{Player, Steps},
-};
+use super::facts::{Deviations, fingerprints, noise, tolerances};
+use crate::probe::player::{Player, Steps};
 use oracle::golden::{Facts, FaultKind, Gathered, Golden, Lineage, Output, Visible};
 
 /// How often each track is sent alone.

@@ -358,7 +358,7 @@ fn output(seen: Option<&Named>, deviation: Option<&Deviation>) -> String {
     let differs = match what {
         Differs::Shape { expected, seen } => format!("shape {seen:?} in place of {expected:?}"),
         Differs::Element { element } => format!("element {element} differs"),
-        Differs::Number { element, expected, seen, apart, tolerance } => {
+        Differs::Number { element, expected, seen, apart, tolerance, .. } => {
             format!("element {element} is {seen} in place of {expected}: {apart} off, tolerance {tolerance:e}")
         }
     };

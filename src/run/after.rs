@@ -11,7 +11,7 @@ use crate::{
     probe::{
         Accounting, IdleSearch, PendingRequests, SlotCheck,
         aside::Trail,
-        idle_search,
+        idle_search, naming,
         slots::{self, Aftermath},
     },
     recorder::Tally,
@@ -60,6 +60,13 @@ impl Prepared {
             result.add(violation, observer);
         }
         self.look_at_what_is_left(&mut result, observer, interrupts).await;
+        if result.interrupted == Interrupted(false) && shared.liveness.gone.get().is_none() {
+            let (site, scene) = (shared.site(&shared.preflight), std::sync::Arc::clone(&result.scene));
+            tokio::select! {
+                () = naming::name(site, &scene, &mut result.violations) => {}
+                Some(()) = interrupts.recv() => result.interrupted = Interrupted(true),
+            }
+        }
         result.go_aways = shared.access.gone_away();
         let put_back = if shared.liveness.gone.get().is_none() { self.hands.put_back().await } else { Ok(()) };
         // A server may die of what it was left with when the last stream closed, or of being put back.

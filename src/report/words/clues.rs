@@ -30,6 +30,7 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
         Clue::TooHighById { id } => format!("the response is too high by the correlation ID, {id}"),
         Clue::OneBit { right, bit } => format!("the response differs from {right} in bit {bit} alone"),
         Clue::AtTheLimit { answer } => format!("the response, {answer}, is the limit of {}", answer.datatype()),
+        Clue::OneElement { element, of } => format!("element {element} of {of} differs, and the others are right"),
         Clue::StateBefore { state } => format!("the response is the state before the step, {state}"),
         Clue::AfterALaterStep { late, early, sum } => {
             format!("step {late} was executed after step {early}: its response goes on from that one's, {sum}")

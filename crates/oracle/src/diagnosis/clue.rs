@@ -51,6 +51,13 @@ pub enum Clue {
         /// The response.
         answer: Number,
     },
+    /// One element of an output differs, and the others do not.
+    OneElement {
+        /// Its number, from 1.
+        element: usize,
+        /// How many elements there are.
+        of: usize,
+    },
     /// The response is the state before the step.
     StateBefore {
         /// The state.

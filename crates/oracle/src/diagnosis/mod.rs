@@ -15,6 +15,7 @@ mod rejections;
 mod story;
 mod streams;
 mod sums;
+mod suppositions;
 
 use std::time::Duration;
 
@@ -23,12 +24,13 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     cause::Cause,
     clue::{Clue, Left, Relation, SequenceId, WentOn},
+    suppositions::{Readings, explain_as, next_input, suppositions},
 };
 use self::{
-    hypothesis::{Hypothesis, in_order, ranked},
-    story::{Spot, Story},
+    hypothesis::{Fit, Hypothesis, in_order, ranked},
+    story::{Asked, Spot, Story},
 };
-use super::{Evidence, Violation, ViolationKind};
+use super::{Evidence, Violation, ViolationKind, golden::Differs};
 use crate::history::Entry;
 use workload::{arithmetic::Arithmetic, model::Model, number::Number, sequence::IdForm};
 
@@ -93,7 +95,7 @@ impl Explanation {
 /// accused sequence was answered again, or longer. It has to have the accused request: where an answer is lost, that was sent
 /// as long before as it was waited for.
 pub fn explain(violation: &Violation, window: &[Entry], known: &ModelFacts) -> Vec<Explanation> {
-    explain_in(&Story::new(window, known.arithmetic), violation, known)
+    explain_in(&Story::new(window, known.arithmetic, &Readings::new()), violation, known)
 }
 
 fn explain_in(story: &Story, violation: &Violation, known: &ModelFacts) -> Vec<Explanation> {
@@ -157,6 +159,9 @@ impl Question<'_> {
             return Vec::new();
         }
         let asked = self.story.asked(spot);
+        if let Some(wrong) = self.wrong_in_one_element(asked) {
+            return vec![wrong];
+        }
         let told = match &self.violation.evidence {
             Evidence::Sum { expected, .. } => <[Number; 1]>::try_from(expected.as_slice()).ok(),
             Evidence::Output { expected, .. } => match expected.as_slice() {
@@ -172,6 +177,15 @@ impl Question<'_> {
         };
         let expected = told.map(sum).or(asked.right);
         expected.map(|expected| sums::explain(self.story, self.known, spot, expected)).unwrap_or_default()
+    }
+
+    /// Where outputs are right but for one element, the model computed wrongly: another state would show in all.
+    fn wrong_in_one_element(&self, asked: &Asked) -> Option<Hypothesis> {
+        let Evidence::Output { deviation: Some(deviation), .. } = &self.violation.evidence else { return None };
+        let Differs::Number { element, differing: Some(1), of, .. } = deviation.what else { return None };
+        let clue = Clue::OneElement { element: element + 1, of };
+        let is_it = of > 1 && asked.sum().is_none();
+        is_it.then(|| Hypothesis::new(Cause::WrongArithmetic, 1, Fit::NotKnown, [clue]))
     }
 }
 

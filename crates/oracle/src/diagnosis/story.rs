@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::SequenceId;
+use super::{Readings, SequenceId};
 use crate::history::Entry;
 use workload::{
     arithmetic::Arithmetic,
@@ -152,7 +152,8 @@ impl Told<'_> {
 }
 
 impl<'w> Story<'w> {
-    pub(super) fn new(window: &'w [Entry], arithmetic: Arithmetic) -> Self {
+    /// The story of a window; `readings` are answers that are like nothing known and were found to be those of states all the same.
+    pub(super) fn new(window: &'w [Entry], arithmetic: Arithmetic, readings: &Readings) -> Self {
         let mut story = Self { window, bits: bits_of(window), ..Self::default() };
         for entry in window {
             match &entry.what {
@@ -167,6 +168,10 @@ impl<'w> Story<'w> {
                 EventKind::Received(received) => {
                     let said = received.result.as_ref().map_or_else(|text| Said::Error(text), |_| Said::Malformed);
                     if let Some(request) = received.request() {
+                        let said = readings
+                            .get(&request)
+                            .filter(|_| received.result.is_ok())
+                            .map_or(said, |sum| Said::Sum(*sum));
                         story.answered(entry, request, said);
                     }
                 }

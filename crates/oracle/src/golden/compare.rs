@@ -87,6 +87,13 @@ impl Compare {
         self.apart(datatype, one, other).by
     }
 
+    /// How many numbers are apart by more than this; none where they are not compared one by one.
+    pub(super) fn differing(self, datatype: ElementType, one: &[u8], other: &[u8], tolerance: f64) -> Option<usize> {
+        let size = datatype.size().filter(|_| !matches!(self, Self::Cosine(_)) && one.len() == other.len())?;
+        let pairs = one.chunks(size).zip(other.chunks(size));
+        Some(pairs.filter(|(one, other)| self.apart(datatype, one, other).by > tolerance).count())
+    }
+
     /// How far the elements of a tensor are from those that they should be. NaN is equal to NaN.
     pub(super) fn apart(self, datatype: ElementType, expected: &[u8], seen: &[u8]) -> Apart {
         if expected == seen {

@@ -65,6 +65,11 @@ pub enum Differs {
         apart: String,
         /// How far they may be.
         tolerance: f64,
+        /// How many elements are so far apart, where each is compared by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        differing: Option<usize>,
+        /// How many elements there are.
+        of: usize,
     },
     /// An element that is no number.
     Element {
@@ -302,6 +307,8 @@ impl Golden {
             seen: number(&bytes),
             apart: format!("{by:e}"),
             tolerance,
+            differing: output.compare.differing(output.datatype, expected, &bytes, tolerance),
+            of: numbers(output.datatype, expected).count(),
         })
     }
 
@@ -378,11 +385,13 @@ impl Golden {
         let word = self.word(sum)?;
         let of = |outputs: &Vec<Known>| outputs.iter().map(|known| (known.shape.clone(), self.bytes(known))).collect();
         let known: Vec<Vec<_>> = word.responses.iter().map(of).collect();
-        let seen: Vec<Vec<_>> = gathered
-            .iter()
-            .map(|outputs| outputs.iter().map(|(shape, bytes)| (shape.clone(), bytes.as_slice())).collect())
-            .collect();
+        let seen = borrowed(gathered);
         Some(self.tolerances_apart(word.lineage.length(), &known, &seen))
+    }
+
+    /// Whether two answers to a step, which is the how-manieth of its sequence, are the same within the tolerances.
+    pub fn are_the_same(&self, one: &super::Gathered, other: &super::Gathered, steps: u32) -> bool {
+        self.tolerances_apart(steps, &borrowed(one), &borrowed(other)) <= 1.0
     }
 
     fn tolerances_apart(&self, steps: u32, one: &[Vec<(Vec<i64>, &[u8])>], other: &[Vec<(Vec<i64>, &[u8])>]) -> f64 {
@@ -427,6 +436,14 @@ impl Output {
         let count = elements(&tensor.shape);
         (self.datatype.count(&bytes_of(&tensor.data)) != Some(count)).then_some(FormProblem::Size(count))
     }
+}
+
+/// Answers as shapes and bytes.
+fn borrowed(gathered: &super::Gathered) -> Vec<Vec<(Vec<i64>, &[u8])>> {
+    gathered
+        .iter()
+        .map(|outputs| outputs.iter().map(|(shape, bytes)| (shape.clone(), bytes.as_slice())).collect())
+        .collect()
 }
 
 /// A number that no state has: what an answer is taken for that is like nothing known.

@@ -88,6 +88,8 @@ fn what_is_like_nothing_says_how_far_it_is_off() {
         seen: "3.25".into(),
         apart: "5e-1".into(),
         tolerance: 0.02,
+        differing: Some(1),
+        of: 1,
     };
     assert_eq!((output.as_str(), what), ("OUTPUT", expected));
     assert_eq!(read(&golden, &[], f32::NAN), Reading::Unlike(None));

@@ -107,6 +107,14 @@ impl InputSet {
         Self::DATATYPE.number(codes[step % codes.len()])
     }
 
+    /// Where an input is first, in words.
+    pub fn place(&self, code: Number) -> Option<String> {
+        self.tracks.iter().find_map(|track| {
+            let step = track.codes.iter().position(|its| *its == code.value())?;
+            Some(format!("step {} of '{}'", step + 1, track.name))
+        })
+    }
+
     /// The tracks again.
     pub fn to_tracks(&self) -> Vec<Track> {
         let tensors = |code: &i64| self.by_code.get(code).map(|step| step.to_vec()).unwrap_or_default();

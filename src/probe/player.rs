@@ -4,28 +4,28 @@ use std::{num::NonZeroU64, sync::Arc};
 
 use futures_util::future::try_join_all;
 
-use crate::probe::{aside::OwnStream, site::Site, slots::free_ids};
+use super::{aside::OwnStream, site::Site, slots::free_ids};
 use oracle::golden::{Gathered, Golden};
 use workload::{
     event::{Cut, EventKind},
-    inputs::InputSet,
+    number::Number,
     sequence::{CorrelationId, Pattern, RequestId, Step},
 };
 
 /// The steps of a sequence, each as the track and the step, from 0, that it sends.
-pub(super) type Steps = Vec<(usize, usize)>;
+pub(crate) type Steps = Vec<(usize, usize)>;
 
 /// The most sequences that are sent at a time.
 const LANES_MAX: u32 = 64;
 
-pub(super) struct Player<'s> {
+pub(crate) struct Player<'s> {
     site: Site<'s>,
     golden: Arc<Golden>,
     first_id: NonZeroU64,
     lanes: Vec<OwnStream>,
     sequence: u32,
     /// How many steps were sent.
-    pub(super) sent: u64,
+    pub(crate) sent: u64,
 }
 
 impl<'s> Player<'s> {
@@ -33,7 +33,7 @@ impl<'s> Player<'s> {
     ///
     /// # Errors
     /// When the scenario leaves no correlation IDs.
-    pub(super) fn new(site: Site<'s>, golden: Arc<Golden>) -> Result<Self, String> {
+    pub(crate) fn new(site: Site<'s>, golden: Arc<Golden>) -> Result<Self, String> {
         let slots = site.preflight.model.most_slots().unwrap_or(0);
         let first_id = free_ids(site.scenario, slots, LANES_MAX.into()).ok_or(
             "the scenario's correlation IDs leave none for the calibration: set a smaller correlation_ids.first",
@@ -42,12 +42,12 @@ impl<'s> Player<'s> {
     }
 
     /// How many sequences the model executes at a time.
-    pub(super) fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.site.preflight.model.fewest_slots().unwrap_or(1).clamp(1, LANES_MAX) as usize
     }
 
     /// Whether each request is a whole sequence.
-    pub(super) fn is_iterative(&self) -> bool {
+    pub(crate) fn is_iterative(&self) -> bool {
         self.site.preflight.model.arithmetic.answers.are_iterative()
     }
 
@@ -55,7 +55,18 @@ impl<'s> Player<'s> {
     ///
     /// # Errors
     /// When a step is answered with an error, or not as the model declares, or not at all.
-    pub(super) async fn together(&mut self, sequences: &[Steps]) -> Result<Vec<Vec<Gathered>>, String> {
+    pub(crate) async fn together(&mut self, sequences: &[Steps]) -> Result<Vec<Vec<Gathered>>, String> {
+        let codes =
+            |steps: &Steps| steps.iter().map(|(track, step)| self.golden.inputs.number(*track, *step)).collect();
+        let sequences: Vec<_> = sequences.iter().map(codes).collect();
+        self.played(&sequences).await
+    }
+
+    /// The same of sequences that are the codes of their inputs.
+    ///
+    /// # Errors
+    /// As [`Self::together`].
+    pub(crate) async fn played(&mut self, sequences: &[Vec<Number>]) -> Result<Vec<Vec<Gathered>>, String> {
         while self.lanes.len() < sequences.len() {
             self.lanes.push(self.open(self.lanes.len())?);
         }
@@ -93,7 +104,7 @@ impl<'s> Player<'s> {
         opened.map_err(|error| format!("cannot open a stream: {error}"))
     }
 
-    fn step(&self, lane: usize, steps: &Steps, number: usize) -> Step {
+    fn step(&self, lane: usize, steps: &[Number], number: usize) -> Step {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let request = RequestId {
             worker: self.site.scenario.workers(),
@@ -101,14 +112,13 @@ impl<'s> Player<'s> {
             sequence: self.sequence,
             step: count(number),
         };
-        let (track, step) = steps[number];
         let alone = self.is_iterative();
         Step {
             request,
             pattern: Pattern::Valid,
             start: number == 0 || alone,
             end: number + 1 == steps.len() && !alone,
-            value: self.golden.inputs.number(track, step),
+            value: steps[number],
             of: count(steps.len()),
             special: None,
         }
@@ -121,10 +131,9 @@ async fn answer(
     golden: &Golden,
     stream: &mut OwnStream,
     request: RequestId,
-    (track, step): (usize, usize),
+    input: Number,
 ) -> Result<Gathered, String> {
-    let name = |inputs: &InputSet| inputs.tracks().get(track).map_or_else(String::new, |track| track.name.clone());
-    let of = || format!("step {} of '{}'", step + 1, name(&golden.inputs));
+    let of = || golden.inputs.place(input).unwrap_or_else(|| format!("step {} of a sequence", request.step + 1));
     let limit = site.preflight.limits.lost_after;
     match stream.answer(request, limit).await {
         EventKind::Received(received) => match &received.result {

@@ -1,0 +1,118 @@
+//! What a model without a formula may have executed, where an answer is like nothing known.
+//!
+//! A golden file has the outputs of right states, and of few wrong ones. So the tool supposes what befell a step, and asks the idle server
+//! what it would have answered then.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{
+    Explanation, ModelFacts, explain_in,
+    story::{Asked, Spot, Story},
+};
+use crate::{Violation, history::Entry};
+use workload::{number::Number, sequence::RequestId};
+
+/// The most suppositions about one answer.
+const SUPPOSED_MAX: usize = 160;
+/// How many of a sequence's own steps are supposed to be missing, or executed twice.
+const OWN_MAX: usize = 8;
+/// How many of another's steps, those answered nearest in time, are supposed to have left the state.
+const OF_ANOTHER: usize = 6;
+
+/// Answers that were found to be those of states that no track has, by their requests.
+pub type Readings = HashMap<RequestId, Number>;
+
+/// The inputs, one after the other, that the server may have executed when it answered a request, the likeliest first. The last is always
+/// that of the request.
+pub fn suppositions(request: RequestId, window: &[Entry], known: &ModelFacts) -> Vec<Vec<Number>> {
+    let story = Story::new(window, known.arithmetic, &Readings::new());
+    let Some(spot) = story.find(request) else { return Vec::new() };
+    let mut seen = HashSet::new();
+    let mut all = own(&story, spot);
+    all.extend(of_others(&story, spot));
+    all.retain(|inputs| seen.insert(inputs.clone()));
+    all.truncate(SUPPOSED_MAX);
+    all
+}
+
+/// What the next step of a sequence is given where the one before it was given this.
+pub fn next_input(request: RequestId, window: &[Entry], known: &ModelFacts) -> Option<(RequestId, Number)> {
+    let story = Story::new(window, known.arithmetic, &Readings::new());
+    let next = story.next(story.find(request)?)?;
+    is_executed(next).then_some((next.step.request, next.step.value))
+}
+
+/// What may be the cause of a violation where some answers were found to be those of states.
+pub fn explain_as(
+    violation: &Violation,
+    window: &[Entry],
+    known: &ModelFacts,
+    readings: &Readings,
+) -> Vec<Explanation> {
+    explain_in(&Story::new(window, known.arithmetic, readings), violation, known)
+}
+
+fn is_executed(asked: &Asked) -> bool {
+    asked.step.flaw().is_none() && !asked.has_failed()
+}
+
+/// The inputs of a sequence's steps before one, from START on; none where the window does not have them.
+fn inputs(steps: &[Asked]) -> Option<Vec<Number>> {
+    let begins = steps.first().is_none_or(|first| first.step.start);
+    begins.then(|| steps.iter().filter(|asked| is_executed(asked)).map(|asked| asked.step.value).collect())
+}
+
+/// What may have befallen the sequence itself.
+fn own(story: &Story, spot: Spot) -> Vec<Vec<Number>> {
+    let steps = &story.told(spot).steps;
+    let value = steps[spot.step].step.value;
+    // No state, or one that START did not meet.
+    let mut all = vec![vec![value]];
+    let Some(before) = inputs(&steps[..spot.step]) else { return all };
+    let with = |base: &[Number], rest: &[Number]| [base, rest].concat();
+    all.push(with(&before, &[value, value]));
+    let near = before.len().saturating_sub(OWN_MAX);
+    for place in (near..before.len()).rev() {
+        let without: Vec<_> =
+            before.iter().enumerate().filter(|(its, _)| *its != place).map(|(_, input)| *input).collect();
+        all.push(with(&without, &[value]));
+        // The state of an earlier step, as if those behind it had not been.
+        all.push(with(&before[..place], &[value]));
+        let mut twice = before.clone();
+        twice.insert(place, before[place]);
+        all.push(with(&twice, &[value]));
+    }
+    let later = steps[spot.step + 1..].iter().filter(|later| is_executed(later)).take(OWN_MAX);
+    let mut there = before.clone();
+    for later in later {
+        all.push(with(&before, &[later.step.value, value]));
+        there.push(later.step.value);
+        all.push(with(&there, &[value]));
+    }
+    all
+}
+
+/// The state of another sequence, or a step of one.
+fn of_others(story: &Story, spot: Spot) -> Vec<Vec<Number>> {
+    let asked = story.asked(spot);
+    let (value, at) = (asked.step.value, asked.at());
+    let mine = inputs(&story.told(spot).steps[..spot.step]).filter(|_| !asked.step.start);
+    let mut found = Vec::new();
+    for (_, told) in story.besides(spot.sequence) {
+        // Of steps that are sent one behind the other, only the times of the answers tell which came before this one.
+        let sent = |step: &usize| told.steps[*step].sent_at <= at && is_executed(&told.steps[*step]);
+        let mut near: Vec<_> = (0..told.steps.len()).filter(sent).collect();
+        near.sort_by_key(|step| told.steps[*step].at().abs_diff(at));
+        for step in near.into_iter().take(OF_ANOTHER) {
+            let Some(theirs) = inputs(&told.steps[..=step]) else { continue };
+            let distance = told.steps[step].at().abs_diff(at);
+            found.push((distance, [theirs.as_slice(), &[value]].concat()));
+            if let Some(mine) = &mine {
+                let stray = told.steps[step].step.value;
+                found.push((distance.saturating_add(1), [mine.as_slice(), &[stray, value]].concat()));
+            }
+        }
+    }
+    found.sort_by_key(|(distance, _)| *distance);
+    found.into_iter().map(|(_, inputs)| inputs).collect()
+}

@@ -1,0 +1,133 @@
+//! After the run: what the model would have answered on another state, so that an answer like nothing known gets a name.
+
+use std::{collections::HashMap, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{player::Player, site::Site};
+use oracle::{
+    Evidence, Violation,
+    diagnosis::{ModelFacts, Readings, explain_as, next_input, suppositions},
+    golden::{Gathered, Golden},
+    history::Scene,
+};
+use workload::{event::EventKind, number::Number, sequence::RequestId};
+
+/// The most violations that are looked into; by then everything is said.
+const LOOKED_INTO: usize = 20;
+/// How long that may take.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// Asks the idle server what it would have answered, and says of violations what that explains.
+pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violation]) {
+    let Some(golden) = site.preflight.golden.clone().filter(|golden| golden.judges()) else { return };
+    let unlike: Vec<_> =
+        violations.iter().filter(|violation| is_unlike(violation)).filter_map(Violation::request).collect();
+    if unlike.is_empty() {
+        return;
+    }
+    let Ok(player) = Player::new(site, std::sync::Arc::clone(&golden)) else { return };
+    let known = ModelFacts::of(&site.preflight.model);
+    let mut asking = Asking { player, golden: &golden, answers: HashMap::new(), until: Instant::now() + LONGEST };
+    let mut readings = Readings::new();
+    for request in unlike.into_iter().take(LOOKED_INTO) {
+        let Some(seen) = answer_to(request, scene, &golden) else { continue };
+        let supposed = suppositions(request, &scene.entries, &known);
+        let Some(found) = asking.first_that_is(&supposed, &seen).await else {
+            if asking.is_over() {
+                break;
+            }
+            continue;
+        };
+        readings.insert(request, sum(&found));
+        // What the sequence went on from tells causes apart.
+        if let Some((next, value)) = next_input(request, &scene.entries, &known)
+            && let Some(seen) = answer_to(next, scene, &golden)
+        {
+            let inputs = [found.as_slice(), &[value]].concat();
+            if let Some(inputs) = asking.first_that_is(&[inputs], &seen).await {
+                readings.insert(next, sum(&inputs));
+            }
+        }
+    }
+    settle(violations, scene, &known, &golden, &readings);
+}
+
+fn is_unlike(violation: &Violation) -> bool {
+    matches!(&violation.evidence, Evidence::Output { seen: None, .. })
+}
+
+/// Names what was found.
+fn settle(violations: &mut [Violation], scene: &Scene, known: &ModelFacts, golden: &Golden, readings: &Readings) {
+    for violation in violations.iter_mut().filter(|violation| is_unlike(violation)) {
+        let Some(found) = violation.request().and_then(|request| readings.get(&request)) else { continue };
+        violation.explanations = explain_as(violation, &scene.entries, known, readings);
+        if let Evidence::Output { seen, .. } = &mut violation.evidence {
+            *seen = Some(golden.named(*found));
+        }
+    }
+}
+
+fn sum(inputs: &[Number]) -> Number {
+    let zero = workload::inputs::InputSet::DATATYPE.number(0);
+    inputs.iter().fold(zero, |sum, input| sum.wrapping_add(*input))
+}
+
+/// What a request was answered with, where that is like nothing known.
+fn answer_to(request: RequestId, scene: &Scene, golden: &Golden) -> Option<Gathered> {
+    scene.entries.iter().find_map(|entry| match &entry.what {
+        EventKind::Received(received) if received.request() == Some(request) => {
+            golden.gathered(received.result.as_ref().ok()?)
+        }
+        _ => None,
+    })
+}
+
+struct Asking<'a> {
+    player: Player<'a>,
+    golden: &'a Golden,
+    /// What these inputs were answered with, the last of them.
+    answers: HashMap<Vec<Number>, Option<Gathered>>,
+    until: Instant,
+}
+
+impl Asking<'_> {
+    /// Whether there is no time left.
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.until
+    }
+
+    /// The first of these inputs to which the server answers this.
+    async fn first_that_is(&mut self, supposed: &[Vec<Number>], seen: &Gathered) -> Option<Vec<Number>> {
+        // As many at a time as the model executes.
+        for some in supposed.chunks(self.player.width()) {
+            let unasked: Vec<_> = some.iter().filter(|inputs| !self.answers.contains_key(*inputs)).cloned().collect();
+            if !unasked.is_empty() {
+                let left = self.until.saturating_duration_since(Instant::now());
+                let played = tokio::time::timeout(left, self.player.played(&unasked)).await.ok()?.ok()?;
+                for (inputs, played) in unasked.into_iter().zip(played) {
+                    let answer = self.right_before(&inputs, &played).then(|| played.last().cloned()).flatten();
+                    self.answers.insert(inputs, answer);
+                }
+            }
+            let is_it = |inputs: &&Vec<Number>| {
+                let steps = u32::try_from(inputs.len()).unwrap_or(u32::MAX);
+                let answer = self.answers.get(*inputs).and_then(Option::as_ref);
+                answer.is_some_and(|answer| self.golden.are_the_same(answer, seen, steps))
+            };
+            if let Some(found) = some.iter().find(is_it) {
+                return Some(found.clone());
+            }
+        }
+        None
+    }
+
+    /// Whether the server answered right where that is known: what it says of the rest can be believed then.
+    fn right_before(&self, inputs: &[Number], played: &[Gathered]) -> bool {
+        let mut state = workload::inputs::InputSet::DATATYPE.number(0);
+        inputs.iter().zip(played).all(|(input, gathered)| {
+            state = state.wrapping_add(*input);
+            self.golden.differs_from(state, gathered).is_none()
+        })
+    }
+}
