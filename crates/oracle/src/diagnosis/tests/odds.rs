@@ -112,7 +112,7 @@ fn a_large_window_is_explained_at_once() {
     assert!(window.len() >= 100_000, "{}", window.len());
     let violation = wrong_sum(&world, request, right);
     let known = known();
-    let story = Story::new(&window, known.arithmetic, &Readings::new());
+    let story = Story::new(&window, known.arithmetic, &crate::diagnosis::Readings::new());
     let explanations = explain_in(&story, &violation, &known);
     assert_eq!(explanations[0].cause, Cause::LeakedState);
     let looks = story.looks.get();
