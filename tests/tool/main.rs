@@ -17,6 +17,7 @@ mod export;
 mod files;
 mod first_runs;
 mod goaway;
+mod golden;
 mod health;
 mod history;
 mod layers;

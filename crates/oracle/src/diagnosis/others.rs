@@ -48,7 +48,9 @@ pub(super) fn who_left(case: &Case, state: Number) -> Vec<Spot> {
 
 /// The step found a state that another sequence left.
 fn of_states(case: &Case) -> Vec<Hypothesis> {
-    if case.base.is_zero() || case.base == case.before {
+    // A state that the sequence had itself is no other's, although a model without a formula may have had the same inputs elsewhere.
+    let own = case.own_steps()[..=case.spot.step].iter().any(|asked| asked.right == Some(case.base));
+    if case.base.is_zero() || case.base == case.before || own {
         return Vec::new();
     }
     who_left(case, case.base).into_iter().flat_map(|other| of_state(case, other)).collect()

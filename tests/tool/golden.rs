@@ -1,0 +1,236 @@
+//! Models without a formula: what they answer is found out on an idle server, and runs are judged by it.
+
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+
+use crate::support::runs::{block_on, reference_server, run_alone, scenario};
+use oracle::{
+    Evidence, ViolationKind,
+    diagnosis::Cause,
+    golden::{Compare, FaultKind, Golden},
+};
+use reference::{ModelOptions, Planted, Server};
+use sequence_stress::{
+    golden::{Asked, Subject},
+    preflight::Hints,
+    run::{RunError, RunResult, Setup},
+};
+use wire::simulation::Simulation;
+use workload::{inputs::Options, scenario::Scenario, seed::Seed};
+
+const SCENARIO: &str = "
+load = { workers = 4, iterations = 12 }
+contexts = { common = 2, rare = 0, rare_probability = 0 }
+limits = { lost_after_ms = 1000, step_ms = 2, settle_ms = 300, quiet_ms = 20, drain_ms = 1000, connect_ms = 2000 }
+length = { min = 3, max = 8, uniform = { min = 3, max = 8 } }
+claims = {}
+";
+const PATTERNS: &str = "patterns.common = { valid = 5, valid-valid = 2, valid-no-end = 1, no-end = 1 }";
+const GRU: &str = "gru_float32";
+
+fn server(fault: Option<&str>) -> Server {
+    let models = ModelOptions {
+        instances: 1,
+        max_batch_size: 4,
+        candidates: 4,
+        idle_limit: Duration::from_secs(1),
+        execution: Duration::from_millis(1),
+        ..ModelOptions::default()
+    };
+    let faults: Vec<_> = fault.map(|fault| fault.parse::<Planted>().expect("a fault")).into_iter().collect();
+    reference_server(models, &faults)
+}
+
+fn on(server: &Server, model: &str, more: &str) -> Scenario {
+    let patterns = if more.contains("patterns.common") { "" } else { PATTERNS };
+    scenario(&format!("{SCENARIO}{patterns}\n{more}\ntarget.endpoint = '{}'\ntarget.model = '{model}'", server.address))
+}
+
+fn asked() -> Asked {
+    let count = |count| NonZeroUsize::new(count);
+    let options = Options {
+        batches: false,
+        optional: Vec::new(),
+        shapes: ["INPUT_FP32:3".parse().expect("a shape")].into(),
+        ranges: Vec::new(),
+        tracks: count(8),
+        steps: count(8),
+        seed: Seed(0),
+    };
+    Asked { inputs: None, options, compare: Vec::new() }
+}
+
+fn asked_of(model: &str) -> Asked {
+    let mut asked = asked();
+    if model != "any_tensors" {
+        asked.options.shapes.clear();
+    }
+    asked
+}
+
+fn calibrated(server: &Server, model: &str, asked: &Asked) -> Result<Golden, RunError> {
+    let scenario = on(server, model, "");
+    block_on(async { Subject::new(scenario, Hints::default(), asked).await?.calibrate(&mut |_| ()).await })
+}
+
+/// A run on a server with this fault, judged by what one without answers.
+fn judged(model: &str, fault: Option<&str>, more: &str) -> RunResult {
+    let _simulation = Simulation::begin();
+    let golden = calibrated(&server(None), model, &asked_of(model)).expect("it can be calibrated");
+    run_by(Arc::new(golden), &server(fault), model, more).expect("it can be tested")
+}
+
+fn run_by(golden: Arc<Golden>, server: &Server, model: &str, more: &str) -> Result<RunResult, RunError> {
+    let setup = Setup { embedded: true, golden: Some(golden), ..Setup::new(on(server, model, more), Seed(1)) };
+    run_alone(setup)
+}
+
+#[test]
+fn a_correct_server_is_not_accused_whatever_the_model_computes() {
+    for model in [
+        GRU,
+        "gru_oldest_float32",
+        "gru_implicit_float32",
+        "gru_decoupled_float32",
+        "gru_batch_noise_float32",
+        "two_state_float32",
+        "two_state_implicit_float32",
+        "any_tensors",
+    ] {
+        for window in ["1", "'all'"] {
+            let result = judged(model, None, &format!("sending.window = {window}"));
+            assert_eq!(result.violations, [], "{model} {window}");
+            let total = result.tally.total();
+            assert!(total.unjudged * 20 < total.answered() && total.completed > 200, "{model} {window}: {total:?}");
+        }
+    }
+}
+
+#[test]
+fn a_fault_in_the_state_is_found_and_named_by_what_the_idle_server_answers() {
+    let one_by_one = "sending.window = 1";
+    for (fault, causes) in [
+        ("off-by-one:once@30", &[Cause::WrongArithmetic][..]),
+        ("reset-state:once@30", &[Cause::StateReset]),
+        ("skip-step:once@30", &[Cause::NotExecuted]),
+        ("execute-twice:once@30", &[Cause::ExecutedTwice]),
+        ("swap-states:once@5", &[Cause::SwappedStates]),
+        ("keep-state:once@5", &[Cause::StaleStateOfSlot, Cause::StaleStateOfId, Cause::StartNotTold]),
+        ("stale-state:once@5", &[Cause::StaleStateOfId]),
+    ] {
+        let result = judged(GRU, Some(fault), one_by_one);
+        let first = result.violations.first().unwrap_or_else(|| panic!("{fault}: nothing was found"));
+        assert_eq!(first.kind, ViolationKind::WrongOutput, "{fault}: {first:?}");
+        let cause = first.explanations.first().map(|explanation| explanation.cause);
+        assert!(cause.is_some_and(|cause| causes.contains(&cause)), "{fault}: {cause:?}, {first:#?}");
+    }
+}
+
+#[test]
+fn faults_beside_the_state_have_the_names_that_they_have_for_a_running_sum() {
+    for (fault, kind) in [
+        ("drop-response:once@30", ViolationKind::Lost),
+        ("duplicate-response:once@30", ViolationKind::Duplicate),
+        ("wrong-output-name:once@30", ViolationKind::WrongOutputName),
+        ("wrong-output-type:once@30", ViolationKind::WrongOutputType),
+        ("accept-no-start:once@1", ViolationKind::MissingStartError),
+    ] {
+        let Ok(_) = fault.parse::<Planted>() else { panic!("{fault} is no fault") };
+        let result = judged(GRU, Some(fault), "patterns.common = { valid = 4, no-start = 1, valid-no-end = 1 }");
+        assert!(result.violations.iter().any(|violation| violation.kind == kind), "{fault}: {:#?}", result.violations);
+    }
+}
+
+#[test]
+fn a_calibration_says_how_exactly_a_model_answers_and_what_its_outputs_show() {
+    let _simulation = Simulation::begin();
+    let server = server(None);
+    let golden = calibrated(&server, GRU, &asked_of(GRU)).expect("it can be calibrated");
+    assert_eq!((golden.outputs[0].tolerance(1).to_string(), golden.steps()), ("0".to_owned(), 8));
+    assert!(golden.facts.fingerprints.are_enough(), "{:?}", golden.facts);
+    assert_eq!(golden.facts.visible.len(), FaultKind::ALL.len());
+    assert!(golden.facts.visible.iter().all(|fault| fault.from_step.is_some()), "{:?}", golden.facts.visible);
+
+    let noisy = calibrated(&server, "gru_batch_noise_float32", &asked_of(GRU)).expect("it can be calibrated");
+    let tolerance = noisy.outputs[0].tolerance(8);
+    assert!(tolerance > 1e-8 && tolerance < 1e-4 && noisy.judges(), "{tolerance:e} {:?}", noisy.facts.noise);
+    assert!(noisy.facts.noise[0].batch > noisy.facts.noise[0].run, "{:?}", noisy.facts.noise);
+
+    let noise = calibrated(&server, "gru_run_noise_float32", &asked_of(GRU)).expect("it can be calibrated");
+    assert!(!noise.judges() && noise.facts.noise[0].run > 0.01, "{:?}", noise.facts.noise);
+}
+
+#[test]
+fn a_model_whose_outputs_are_noise_and_one_of_which_nothing_is_expected_are_judged_by_all_else() {
+    let _simulation = Simulation::begin();
+    let sound = server(None);
+    let noise = calibrated(&sound, "gru_run_noise_float32", &asked_of(GRU)).expect("it can be calibrated");
+    let blind =
+        block_on(Subject::new(on(&sound, GRU, ""), Hints::default(), &asked_of(GRU))).expect("a subject").blind();
+    for (golden, model) in [(Arc::new(noise), "gru_run_noise_float32"), (blind, GRU)] {
+        let result = run_by(Arc::clone(&golden), &sound, model, "").expect("it can be tested");
+        assert_eq!((result.violations, result.tally.total().unjudged), (vec![], 0), "{model}");
+        let faulty = server(Some("duplicate-response:once@30"));
+        let result = run_by(golden, &faulty, model, "").expect("it can be tested");
+        assert!(result.tally.violations.contains_key(&ViolationKind::Duplicate), "{model}: {:?}", result.violations);
+    }
+}
+
+#[test]
+fn outputs_are_compared_by_the_rule_that_is_asked_for() {
+    let _simulation = Simulation::begin();
+    let server = server(None);
+    let with = |rules: &[(&str, Compare)]| {
+        let compare = rules.iter().map(|(output, rule)| ((*output).to_owned(), *rule)).collect();
+        calibrated(&server, "two_state_float32", &Asked { compare, ..asked_of(GRU) })
+    };
+    let golden = with(&[("OUTPUT", Compare::Rtol(1e-3)), ("LABEL", Compare::Ignore)]).expect("it can be calibrated");
+    let asked: Vec<_> = golden.asked().collect();
+    assert_eq!((asked.as_slice(), golden.outputs[0].compare), (&["OUTPUT", "COUNT"][..], Compare::Rtol(1e-3)));
+    let result = run_by(Arc::new(golden), &server, "two_state_float32", "").expect("it can be tested");
+    assert_eq!(result.violations, []);
+    let why = with(&[("NONE", Compare::Exact)]).expect_err("there is no such output").to_string();
+    assert_eq!(why, "--compare names 'NONE', and the model has the outputs OUTPUT, COUNT, LABEL");
+}
+
+#[test]
+fn a_golden_file_of_another_model_or_configuration_is_rejected_by_name() {
+    let _simulation = Simulation::begin();
+    let server = server(None);
+    let golden = Arc::new(calibrated(&server, GRU, &asked_of(GRU)).expect("it can be calibrated"));
+    let other = run_by(Arc::clone(&golden), &server, "gru_oldest_float32", "").expect_err("another model").to_string();
+    assert!(other.starts_with("the golden file is of model 'gru_float32', and the run is of model"), "{other}");
+    let slower = ModelOptions { max_batch_size: 2, ..ModelOptions::default() };
+    let other = run_by(Arc::clone(&golden), &reference_server(slower, &[]), GRU, "").expect_err("other").to_string();
+    assert!(other.starts_with("the golden file is of another configuration of model 'gru_float32'"), "{other}");
+    // What is read from its file judges as what was made.
+    let read = Golden::from_bytes(golden.to_bytes()).expect("it was written here");
+    assert_eq!(run_by(Arc::new(read), &server, GRU, "").expect("it can be tested").violations, []);
+}
+
+#[test]
+fn a_verification_says_which_states_differ() {
+    let _simulation = Simulation::begin();
+    let sound = server(None);
+    let golden = Arc::new(calibrated(&sound, GRU, &asked_of(GRU)).expect("it can be calibrated"));
+    let verified = |server: &Server| {
+        let scenario = on(server, GRU, "");
+        let verified = async { Subject::of(scenario, Hints::default(), &golden)?.verify(&golden).await };
+        block_on(verified).expect("it can be asked")
+    };
+    assert_eq!(verified(&sound), (64, vec![]));
+    let (compared, differ) = verified(&server(Some("off-by-one:once@10")));
+    assert_eq!((compared, differ.len()), (64, 1));
+    assert_eq!(differ[0].0.name, "step 2 of 'random 2'");
+}
+
+#[test]
+fn a_wrong_output_says_what_was_expected_and_how_far_it_is_off() {
+    let result = judged(GRU, Some("off-by-one:once@30"), "");
+    let [violation] = &result.violations[..] else { panic!("{:#?}", result.violations) };
+    let Evidence::Output { expected, seen: None, deviation: Some(deviation), .. } = &violation.evidence else {
+        panic!("{violation:?}")
+    };
+    assert_eq!((expected.len(), deviation.output.as_str()), (1, "OUTPUT"));
+    let words = sequence_stress::report::describe(violation);
+    assert!(words.contains("expected the outputs of step ") && words.contains("off, tolerance 0e0"), "{words}");
+}
