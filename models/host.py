@@ -12,7 +12,12 @@ beside the file and tells it what to do, as JSON in the configuration's paramete
 All rows of an execution go through the graph at once, in their order, because a graph that keeps state keeps it by row: row n is
 slot n. The rows of idle slots do, too; whatever they hold, nobody is answered with it, and no state is kept of them.
 
-Configuration parameter: execute_delay_ms, how long one execution takes besides the graph's own time, in ms (default 0).
+Configuration parameters:
+  execute_delay_ms            how long one execution takes besides the graph's own time, in ms (default 0)
+  sequence_stress_batch_axes  the batch axis of the graph's tensors whose batch axis is not the first, as JSON: {"state": 1}. The graph's
+                              state of 8 rows is [2, 8, 128] then, where the configuration has dims: [ 2, 128 ]
+  sequence_stress_constants   inputs of which the graph takes one value for all rows, as JSON: {"sr": 16000}. The graph always gets this
+                              value. A request that sends another one is rejected, so the input can be optional
 """
 
 import collections
@@ -29,6 +34,8 @@ import triton_python_backend_utils as pb_utils
 
 # The server does not say when it reaps a sequence, so states by correlation ID go oldest first rather than at END.
 ENTRIES_MAX = 100_000
+# A sequence has an ID that is neither 0 nor empty; the row of a slot without one has not.
+NO_IDS = (0, "", b"")
 # What a state holds that nothing was ever said of: a model that takes it for a sum is seen.
 UNDEFINED = 77
 
@@ -52,6 +59,18 @@ def strings(values):
 
 def is_text(values):
     return values.dtype == np.object_
+
+
+def settings(parameters, name):
+    """The JSON object in one of the configuration's parameters; an empty one where the configuration has not this parameter."""
+    text = parameters.get(name, "{}")
+    try:
+        told = json.loads(text)
+    except ValueError:
+        told = None
+    if not isinstance(told, dict):
+        raise ValueError(f"the parameter {name} is '{text}', which is no JSON object with the names of tensors, such as {{\"INPUT\": 1}}")
+    return told
 
 
 def position(name):
@@ -216,17 +235,35 @@ class State:
             self.kept.popitem(last=False)
 
 
+class Constant:
+    """An input of which the graph gets the same value in each execution."""
+
+    def __init__(self, name, value, tensors):
+        declared = next((tensor for tensor in tensors if tensor["name"] == name), None)
+        if not declared:
+            raise ValueError(f"the parameter sequence_stress_constants has '{name}', which is no input of the configuration")
+        self.name, self.value = name, np.array(value, dtype=numpy_type(declared["data_type"]))
+
+    def problem(self, request):
+        """Why a request is rejected; None where it is not."""
+        sent = pb_utils.get_input_tensor_by_name(request, self.name)
+        # What the row of an idle slot holds was sent by nobody.
+        if sent is None or request.correlation_id() in NO_IDS or np.array_equal(sent.as_numpy().reshape(-1), self.value.reshape(-1)):
+            return None
+        return f"input '{self.name}' is {sent.as_numpy().tolist()}, and this model takes {self.value.tolist()} only: send that, or leave '{self.name}' out"
+
+
 class Row:
     """One request of an execution: its tensors, and what the batcher says of it."""
 
     def __init__(self, index, request, model):
         correlation_id = request.correlation_id()
-        # A sequence has an ID that is neither 0 nor empty; the row of a slot without one has not.
-        self.is_idle = correlation_id in (0, "", b"")
+        self.is_idle = correlation_id in NO_IDS
         self.is_start = bool(request.flags() & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START)
         self.key = index if model.is_direct else correlation_id
         self.asked = request.requested_output_names()
         self.tensors = {name: pb_utils.get_input_tensor_by_name(request, name).as_numpy() for name in model.names}
+        self.problem = next(filter(None, (constant.problem(request) for constant in model.constants)), None)
         if model.corrid:
             self.tensors[model.corrid] = texts([[correlation_id or ""]] if model.has_batch else [correlation_id or ""])
 
@@ -254,17 +291,20 @@ class TritonPythonModel:
         self.delay_s = int(parameters.get("execute_delay_ms", "0")) / 1000
         self.has_batch = config["max_batch_size"] > 0
         self.is_direct = "oldest" not in batching
-        self.names = [tensor["name"] for tensor in config["input"]]
+        self.constants = [Constant(name, value, config["input"]) for name, value in settings(parameters, "sequence_stress_constants").items()]
+        constants = [constant.name for constant in self.constants]
+        self.names = [tensor["name"] for tensor in config["input"] if tensor["name"] not in constants]
         self.outputs = {tensor["name"]: numpy_type(tensor["data_type"]) for tensor in config["output"]}
         folder = Path(args["model_repository"])
         self.states = [State(declared, self.has_batch, folder / "initial_state") for declared in hosted["states"]]
         self.corrid = hosted["corrid"]
         controls = [tensor["name"] for tensor in batching.get("control_input", [])]
+        self.batch_axes = settings(parameters, "sequence_stress_batch_axes") if self.has_batch else {}
         self.load(RUNTIMES[hosted["runtime"]], folder / args["model_version"] / hosted["file"], controls)
 
     def load(self, runtime, file, controls):
         """Loads the graph, which has to have the tensors of the configuration."""
-        inputs = [*self.names, *(state.input for state in self.states)]
+        inputs = [*self.names, *(constant.name for constant in self.constants), *(state.input for state in self.states)]
         self.results = [*self.outputs, *(state.output for state in self.states)]
         self.graph = runtime(file, [*inputs, *controls, *filter(None, [self.corrid])], self.results)
         # A control may be there for those who read the configuration.
@@ -272,6 +312,9 @@ class TritonPythonModel:
         self.check("inputs", inputs, self.graph.inputs)
         # Some runtimes take whatever nobody reads for an output, too.
         self.check("outputs", self.results, self.graph.outputs)
+        unknown = set(self.batch_axes).difference(inputs, self.results)
+        if unknown:
+            raise ValueError(f"the parameter sequence_stress_batch_axes has '{min(unknown)}', which is no tensor of the configuration")
 
     def check(self, what, configured, found):
         """Each tensor that is configured has to be one of the graph's, by one of its names."""
@@ -301,11 +344,16 @@ class TritonPythonModel:
         tensors = {name: padded(rows, name) if self.has_batch else rows[0].tensors[name] for name in rows[0].tensors}
         for state in self.states:
             tensors[state.input] = np.concatenate([state.before(row) for row in rows])
+        tensors.update((constant.name, constant.value) for constant in self.constants)
+        for name in set(self.batch_axes).intersection(tensors):
+            tensors[name] = np.ascontiguousarray(np.moveaxis(tensors[name], 0, self.batch_axes[name]))
         results = dict(zip(self.results, self.graph.run(tensors, self.results)))
+        for name in set(self.batch_axes).intersection(results):
+            results[name] = np.moveaxis(results[name], self.batch_axes[name], 0)
         for state in self.states:
             after = self.of_type(state.output, state.dtype, results[state.output])
             for index, row in enumerate(rows):
-                if not row.is_idle:
+                if not row.is_idle and not row.problem:
                     state.keep(row, self.of_row(index, after))
         return results
 
@@ -323,6 +371,8 @@ class TritonPythonModel:
     def answer(self, index, row, results):
         if row.is_idle:
             return pb_utils.InferenceResponse(output_tensors=[])
+        if row.problem:
+            return pb_utils.InferenceResponse(error=pb_utils.TritonError(row.problem))
         # Rows that are shorter than others were padded: so were their results.
         shape = row.tensors[self.names[0]].shape
         tensors = []

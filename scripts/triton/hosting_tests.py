@@ -279,6 +279,19 @@ class Sum:
         return [results[name] for name in outputs]
 
 
+class SecondAxis(Sum):
+    """The same, and the rows of its states are along their second axis; it takes one RATE, which multiplies its inputs."""
+
+    def run(self, given, outputs):
+        import numpy
+
+        self.shapes = {name: values.shape for name, values in given.items()}
+        inputs = {"INPUT": given["INPUT"] * given["RATE"], "START": given["START"]}
+        (states,) = given["INPUT_STATE"]
+        answers = super().run({**inputs, "INPUT_STATE": states}, outputs)
+        return [values[numpy.newaxis] if name == "OUTPUT_STATE" else values for name, values in zip(outputs, answers)]
+
+
 def host_module():
     """models/host.py, with as much of the Python backend as it uses."""
     hosting.Messages()  # NVIDIA's client comes with numpy.
@@ -286,7 +299,7 @@ def host_module():
 
     backend = types.ModuleType("triton_python_backend_utils")
     backend.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
-    backend.get_input_tensor_by_name = lambda request, name: Tensor(name, request.tensors[name])
+    backend.get_input_tensor_by_name = lambda request, name: Tensor(name, request.tensors[name]) if name in request.tensors else None
     backend.triton_string_to_numpy = lambda name: {"TYPE_INT32": numpy.int32, "TYPE_STRING": numpy.object_}[name]
     backend.Tensor, backend.InferenceResponse, backend.TritonError = Tensor, Response, str
     with mock.patch.dict(sys.modules, {"triton_python_backend_utils": backend}):
@@ -298,16 +311,19 @@ def host_module():
 
 
 class Host(unittest.TestCase):
-    def host(self, states=(), oldest=False, data_type="TYPE_INT32", folder="/nowhere", corrid=None):
+    def host(self, states=(), oldest=False, data_type="TYPE_INT32", folder="/nowhere", corrid=None, inputs=(), **parameters):
         controls = [{"name": name} for name in ("START", "READY")]
         told = {"runtime": "sum", "packages": "/nowhere", "file": "model.sum", "states": list(states), "corrid": corrid}
         tensor = {"data_type": data_type, "dims": [-1]}
         config = {
             "max_batch_size": 4,
-            "input": [{"name": "INPUT", **tensor}],
+            "input": [{"name": "INPUT", **tensor}, *({"name": name, "data_type": "TYPE_INT32", "dims": [1]} for name in inputs)],
             "output": [{"name": "OUTPUT", **tensor}],
             "sequence_batching": {"control_input": controls, **({"oldest": {}} if oldest else {})},
-            "parameters": {"sequence_stress_hosted": {"string_value": json.dumps(told)}},
+            "parameters": {
+                "sequence_stress_hosted": {"string_value": json.dumps(told)},
+                **{f"sequence_stress_{name}": {"string_value": text} for name, text in parameters.items()},
+            },
         }
         self.module = host_module()
         host = self.module.TritonPythonModel()
@@ -389,6 +405,48 @@ class Host(unittest.TestCase):
         host = self.host(corrid="ID")
         self.answers(host, Request(1, "seven", True), Request(2), Request(3, 9, True))
         self.assertEqual(host.graph.seen["ID"], [[b"seven"], [b""], [b"9"]])
+
+    def second_axis(self, **changed):
+        """A host of SecondAxis, whose configuration has the state of a row as [1, 1]."""
+        parameters = {"batch_axes": '{"INPUT_STATE": 1, "OUTPUT_STATE": 1}', "constants": '{"RATE": 2}', **changed}
+        with mock.patch.dict(globals(), {"Sum": SecondAxis}):
+            return self.host([self.state(dims=[1, 1], initial="zero")], inputs=["RATE"], **parameters)
+
+    def test_rows_lie_along_the_axis_that_is_declared(self):
+        host = self.second_axis()
+        self.assertEqual(self.answers(host, Request(1, 7, True), Request(10, 8, True), Request(100, 9, True)), [[2], [20], [200]])
+        self.assertEqual(self.answers(host, Request(2, 7), Request(20, 8), Request(200, 9)), [[6], [60], [600]])
+        self.assertEqual(host.graph.shapes["INPUT_STATE"], (1, 3, 1))
+
+    def test_a_constant_is_given_to_the_graph_as_it_is(self):
+        host = self.second_axis(constants='{"RATE": 3}')
+        self.assertEqual(self.answers(host, Request(1, 7, True)), [[3]])
+        self.assertEqual(host.graph.shapes["RATE"], ())
+
+    def test_a_request_with_another_value_is_rejected_and_keeps_its_state(self):
+        import numpy
+
+        def rated(rate, *arguments):
+            request = Request(*arguments)
+            request.tensors["RATE"] = numpy.array([[rate]], dtype=numpy.int32)
+            return request
+
+        host = self.second_axis()
+        self.assertEqual(self.answers(host, rated(2, 1, 7, True), rated(2, 10, 8, True)), [[2], [20]])
+        rejected, accepted, idle = host.execute([rated(5, 1, 7), rated(2, 10, 8), rated(0, 99)])
+        self.assertEqual((accepted.error, accepted.outputs, idle.error), (None, {"OUTPUT": [[40]]}, None))
+        self.assertEqual(rejected.error, "input 'RATE' is [[5]], and this model takes 2 only: send that, or leave 'RATE' out")
+        self.assertEqual(self.answers(host, Request(1, 7), Request(10, 8)), [[4], [60]])
+
+    def test_parameters_that_mean_nothing_are_rejected(self):
+        for changed, words in [
+            (dict(constants="16000"), "sequence_stress_constants is '16000', which is no JSON object"),
+            (dict(batch_axes="{"), "sequence_stress_batch_axes is '{', which is no JSON object"),
+            (dict(constants='{"SR": 1}'), "sequence_stress_constants has 'SR', which is no input"),
+            (dict(batch_axes='{"STATE": 1}'), "sequence_stress_batch_axes has 'STATE', which is no tensor"),
+        ]:
+            with self.assertRaisesRegex(ValueError, words):
+                self.second_axis(**changed)
 
     def test_an_execution_takes_its_time(self):
         host = self.host()
