@@ -102,6 +102,7 @@ fn measure(rounds: u32, name: &str, mut conversation: impl FnMut(&mut Writer)) {
         restarts: true,
         words: Words::Known,
         controls: None,
+        golden: None,
     };
     let mut oracle = Oracle::new(rules, 1, 1, |_| (CorrelationId(NonZeroU64::MIN), IdForm::Integer));
     let mut writer = Writer { random: Seed(1).generator(0), at: 0, sequence: 0, events: Vec::new() };

@@ -12,17 +12,20 @@ beside the file and tells it what to do, as JSON in the configuration's paramete
 All rows of an execution go through the graph at once, in their order, because a graph that keeps state keeps it by row: row n is
 slot n. The rows of idle slots do, too; whatever they hold, nobody is answered with it, and no state is kept of them.
 
+A graph may have the rows of a state along another axis than the first: the host finds it by the axes that are declared.
+
 Configuration parameters:
-  execute_delay_ms            how long one execution takes besides the graph's own time, in ms (default 0)
-  sequence_stress_batch_axes  the batch axis of the graph's tensors whose batch axis is not the first, as JSON: {"state": 1}. The graph's
-                              state of 8 rows is [2, 8, 128] then, where the configuration has dims: [ 2, 128 ]
-  sequence_stress_constants   inputs of which the graph takes one value for all rows, as JSON: {"sr": 16000}. The graph always gets this
-                              value. A request that sends another one is rejected, so the input can be optional
+  execute_delay_ms           how long one execution takes besides the graph's own time, in ms (default 0)
+  fault                      a planted fault, NAME, NAME:PROBABILITY or NAME:once@N; see FAULTS. It needs states that the server would keep
+  fault_seed                 the seed of the faults that are planted by probability
+  sequence_stress_constants  inputs of which the graph takes one value for all rows, as JSON: {"sr": 16000}. The graph always gets this
+                             value. A request that sends another one is rejected, so the input can be optional
 """
 
 import collections
 import json
 import os
+import random
 import re
 import struct
 import sys
@@ -38,6 +41,58 @@ ENTRIES_MAX = 100_000
 NO_IDS = (0, "", b"")
 # What a state holds that nothing was ever said of: a model that takes it for a sum is seen.
 UNDEFINED = 77
+# What the host can do wrong; the words say what is a chance to do it.
+FAULTS = {
+    "keep-state": "START does not reset the state that the slot or the ID had before",
+    "reset-state": "a step in the middle of a sequence finds its state reset",
+    "swap-states": "two sequences of one batch exchange their states",
+    "state-of-another-slot": "a step in the middle of a sequence gets the state of another sequence",
+    "exchange-states": "a step in the middle of a sequence finds the first two of its states exchanged",
+    "state-not-saved": "the state that a step gives back is not kept",
+    "skip-step": "a step in the middle of a sequence is answered as the one before it, and not executed",
+    "execute-twice": "a step is executed twice; the answer is that of the second time",
+}
+
+
+class Fault:
+    """Decides when the planted fault happens, and counts."""
+
+    def __init__(self, text, seed, marker):
+        self.name, _, when = text.partition(":")
+        if self.name not in FAULTS:
+            raise ValueError(f"parameter 'fault': unknown fault '{self.name}', known are {', '.join(FAULTS)}")
+        self.chances = self.committed = 0
+        self.once_at = int(when[len("once@") :]) if when.startswith("once@") else None
+        self.probability = float(when) if when and self.once_at is None else 1.0
+        self.random = random.Random(seed)
+        self.marker = marker
+
+    def happens(self, name):
+        """Whether the fault happens at this chance to commit the fault `name`."""
+        if name != self.name:
+            return False
+        self.chances += 1
+        does = self._comes() if self.once_at is None else self.chances >= self.once_at and self._is_first_of_all_instances()
+        self.committed += does
+        return does
+
+    def _comes(self):
+        return self.random.random() < self.probability
+
+    def _is_first_of_all_instances(self):
+        # Every instance is a process of its own: the one that creates the file commits the fault.
+        try:
+            os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
+            return True
+        except FileExistsError:
+            return False
+
+
+class NoFault:
+    name = None
+
+    def happens(self, name):
+        return False
 
 
 def numpy_type(data_type):
@@ -61,16 +116,29 @@ def is_text(values):
     return values.dtype == np.object_
 
 
-def settings(parameters, name):
-    """The JSON object in one of the configuration's parameters; an empty one where the configuration has not this parameter."""
-    text = parameters.get(name, "{}")
+def constants(parameters, tensors):
+    """The inputs that have one value, by the configuration's parameter sequence_stress_constants; none without it."""
+    text = parameters.get("sequence_stress_constants", "{}")
     try:
         told = json.loads(text)
     except ValueError:
         told = None
     if not isinstance(told, dict):
-        raise ValueError(f"the parameter {name} is '{text}', which is no JSON object with the names of tensors, such as {{\"INPUT\": 1}}")
-    return told
+        raise ValueError(f"the parameter sequence_stress_constants is '{text}', which is no JSON object with the names of inputs, such as {{\"INPUT\": 1}}")
+    return [Constant(name, value, tensors) for name, value in told.items()]
+
+
+def batch_axis(shape, dims):
+    """The axis of a graph's tensor along which the rows of a batch are: an open one, beside which the axes are those of a row. The first,
+    where the graph says nothing of it."""
+
+    def fits(axis):
+        others = shape[:axis] + shape[axis + 1 :]
+        return not isinstance(shape[axis], int) and all(size == of_row for size, of_row in zip(others, dims) if isinstance(size, int) and of_row > 0)
+
+    if shape is None or len(shape) != len(dims) + 1:
+        return 0
+    return next((axis for axis in range(len(shape)) if fits(axis)), 0)
 
 
 def position(name):
@@ -81,7 +149,8 @@ def position(name):
     return int(match[1])
 
 
-# Each runtime has `inputs` and `outputs`, the names of each tensor of the graph, and `run(arrays by name, names of outputs)`.
+# Each runtime has `inputs` and `outputs`, the names of each tensor of the graph, and `run(arrays by name, names of outputs)`; one that knows them
+# has `shapes`, the axes of inputs by name: a number, or what an open one is called.
 class Onnxruntime:
     def __init__(self, file, inputs, outputs):
         import onnxruntime
@@ -91,6 +160,7 @@ class Onnxruntime:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         self.session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
         self.inputs = [{tensor.name} for tensor in self.session.get_inputs()]
+        self.shapes = {tensor.name: list(tensor.shape) for tensor in self.session.get_inputs()}
         self.outputs = [{tensor.name} for tensor in self.session.get_outputs()]
 
     def run(self, given, outputs):
@@ -186,7 +256,10 @@ class State:
         self.input, self.output = declared["input"], declared["output"]
         self.dtype = numpy_type(declared["data_type"])
         # A size that is open is 1 until a model says otherwise.
-        self.shape = [1] * has_batch + [max(1, size) for size in declared["dims"]]
+        self.dims = declared["dims"]
+        self.shape = [1] * has_batch + [max(1, size) for size in self.dims]
+        # Where the rows are in the graph's tensor.
+        self.axis = 0
         self.initial = self.beginning(declared, folder)
         self.kept = collections.OrderedDict()
 
@@ -224,9 +297,28 @@ class State:
         kept = self.kept.get(row.key)
         return self.undefined() if kept is None else kept
 
+    def reset(self):
+        """What a sequence begins with, or would if that were defined."""
+        return self.undefined() if self.initial is None else self.initial
+
     def undefined(self):
         count = int(np.prod(self.shape))
         return self.array([str(UNDEFINED).encode()] * count if self.dtype == np.object_ else [UNDEFINED] * count)
+
+    def together(self, values):
+        """The rows' states as the graph takes them."""
+        return np.ascontiguousarray(np.moveaxis(np.concatenate(values), 0, self.axis))
+
+    def apart(self, values):
+        """What the graph gives, with the rows along the first axis."""
+        return np.moveaxis(values, self.axis, 0)
+
+    def of_other(self, values):
+        """What the memory of another state is as this one's: cut, or with zeros behind."""
+        flat = np.zeros(int(np.prod(self.shape)), dtype=self.dtype)
+        taken = values.reshape(-1)[: flat.size]
+        flat[: taken.size] = taken
+        return flat.reshape(self.shape)
 
     def keep(self, row, values):
         self.kept[row.key] = values
@@ -264,8 +356,23 @@ class Row:
         self.asked = request.requested_output_names()
         self.tensors = {name: pb_utils.get_input_tensor_by_name(request, name).as_numpy() for name in model.names}
         self.problem = next(filter(None, (constant.problem(request) for constant in model.constants)), None)
+        # Only these rows change states and take part in faults.
+        self.is_answered = not self.is_idle and not self.problem
+        self.shape = self.padded = self.tensors[model.names[0]].shape
         if model.corrid:
             self.tensors[model.corrid] = texts([[correlation_id or ""]] if model.has_batch else [correlation_id or ""])
+
+    def cut(self, values):
+        """A result without what comes of the row's padding: where it has as many elements as the padded row, it has as many as the row."""
+        if values.ndim != len(self.shape):
+            return values
+        sizes = zip(self.shape, self.padded, values.shape)
+        return values[tuple(slice(own if there == padded else there) for own, padded, there in sizes)]
+
+
+def is_start(control_input):
+    """Whether a control tells START."""
+    return any(control.get("kind", "CONTROL_SEQUENCE_START") == "CONTROL_SEQUENCE_START" for control in control_input.get("control", []))
 
 
 def padded(rows, name):
@@ -291,16 +398,35 @@ class TritonPythonModel:
         self.delay_s = int(parameters.get("execute_delay_ms", "0")) / 1000
         self.has_batch = config["max_batch_size"] > 0
         self.is_direct = "oldest" not in batching
-        self.constants = [Constant(name, value, config["input"]) for name, value in settings(parameters, "sequence_stress_constants").items()]
-        constants = [constant.name for constant in self.constants]
-        self.names = [tensor["name"] for tensor in config["input"] if tensor["name"] not in constants]
+        self.constants = constants(parameters, config["input"])
+        fixed = {constant.name for constant in self.constants}
+        self.names = [tensor["name"] for tensor in config["input"] if tensor["name"] not in fixed]
         self.outputs = {tensor["name"]: numpy_type(tensor["data_type"]) for tensor in config["output"]}
         folder = Path(args["model_repository"])
         self.states = [State(declared, self.has_batch, folder / "initial_state") for declared in hosted["states"]]
+        self.name = args["model_name"]
+        self.fault = self.planted(parameters, folder)
+        # What each sequence was answered last, if that is asked for.
+        self.last = collections.OrderedDict()
         self.corrid = hosted["corrid"]
         controls = [tensor["name"] for tensor in batching.get("control_input", [])]
-        self.batch_axes = settings(parameters, "sequence_stress_batch_axes") if self.has_batch else {}
+        self.starts = [tensor["name"] for tensor in batching.get("control_input", []) if is_start(tensor)]
         self.load(RUNTIMES[hosted["runtime"]], folder / args["model_version"] / hosted["file"], controls)
+
+    def planted(self, parameters, folder):
+        """The fault that the configuration plants."""
+        if not parameters.get("fault"):
+            return NoFault()
+        fault = Fault(parameters["fault"], parameters.get("fault_seed", "0"), str(folder / "fault-committed"))
+        needed = 2 if fault.name == "exchange-states" else 1
+        if len(self.states) < needed:
+            raise ValueError(f"parameter 'fault': '{fault.name}' needs {needed} of the states that the server keeps, and the model has {len(self.states)}")
+        return fault
+
+    def finalize(self):
+        if self.fault.name:
+            told = f"model '{self.name}': planted fault {self.fault.name}: committed {self.fault.committed} of {self.fault.chances} chances"
+            print(told, file=sys.stderr, flush=True)
 
     def load(self, runtime, file, controls):
         """Loads the graph, which has to have the tensors of the configuration."""
@@ -310,11 +436,11 @@ class TritonPythonModel:
         # A control may be there for those who read the configuration.
         self.names += [name for name in controls if any(name in names for names in self.graph.inputs)]
         self.check("inputs", inputs, self.graph.inputs)
+        shapes = getattr(self.graph, "shapes", {})
+        for state in self.states if self.has_batch else []:
+            state.axis = batch_axis(shapes.get(state.input), state.dims)
         # Some runtimes take whatever nobody reads for an output, too.
         self.check("outputs", self.results, self.graph.outputs)
-        unknown = set(self.batch_axes).difference(inputs, self.results)
-        if unknown:
-            raise ValueError(f"the parameter sequence_stress_batch_axes has '{min(unknown)}', which is no tensor of the configuration")
 
     def check(self, what, configured, found):
         """Each tensor that is configured has to be one of the graph's, by one of its names."""
@@ -334,28 +460,77 @@ class TritonPythonModel:
         try:
             rows = [Row(index, request, self) for index, request in enumerate(requests)]
             results = self.run(rows)
-            return [self.answer(index, row, results) for index, row in enumerate(rows)]
+            return [self.answer(row, of_row) for row, of_row in zip(rows, results)]
         except Exception as problem:  # Whatever a runtime raises is the answer.
             error = pb_utils.TritonError(f"{type(problem).__name__}: {problem}")
             return [pb_utils.InferenceResponse(error=error) for _ in requests]
 
     def run(self, rows):
-        """The graph's results by name; what it says of states is kept."""
-        tensors = {name: padded(rows, name) if self.has_batch else rows[0].tensors[name] for name in rows[0].tensors}
-        for state in self.states:
-            tensors[state.input] = np.concatenate([state.before(row) for row in rows])
-        tensors.update((constant.name, constant.value) for constant in self.constants)
-        for name in set(self.batch_axes).intersection(tensors):
-            tensors[name] = np.ascontiguousarray(np.moveaxis(tensors[name], 0, self.batch_axes[name]))
-        results = dict(zip(self.results, self.graph.run(tensors, self.results)))
-        for name in set(self.batch_axes).intersection(results):
-            results[name] = np.moveaxis(results[name], self.batch_axes[name], 0)
-        for state in self.states:
-            after = self.of_type(state.output, state.dtype, results[state.output])
-            for index, row in enumerate(rows):
-                if not row.is_idle and not row.problem:
-                    state.keep(row, self.of_row(index, after))
+        """The results of each row by name; what they say of states is kept."""
+        before = [[state.before(row) for state in self.states] for row in rows]
+        self.confuse(rows, before)
+        results, after = self.step(rows, before)
+        twice = {index for index, row in enumerate(rows) if row.is_answered and self.fault.happens("execute-twice")}
+        if twice:
+            # The other rows go through the graph beside them, and nothing is taken of that.
+            again, last = self.step(rows, [after[index] if index in twice else states for index, states in enumerate(before)])
+            for index in twice:
+                results[index], after[index] = again[index], last[index]
+        for index, row in enumerate(rows):
+            if not row.is_answered:
+                continue
+            if self.goes_on(row) and row.key in self.last and self.fault.happens("skip-step"):
+                results[index] = self.last[row.key]
+            elif not self.fault.happens("state-not-saved"):
+                for state, values in zip(self.states, after[index]):
+                    state.keep(row, values)
+            self.remember(row, results[index])
         return results
+
+    def step(self, rows, before):
+        """What the graph gives for the rows, each by name, and the states after it."""
+        tensors = {name: padded(rows, name) if self.has_batch else rows[0].tensors[name] for name in rows[0].tensors}
+        for row in rows:
+            row.padded = row.shape[:1] + tensors[self.names[0]].shape[1:]
+        for place, state in enumerate(self.states):
+            tensors[state.input] = state.together([states[place] for states in before])
+        tensors.update((constant.name, constant.value) for constant in self.constants)
+        results = dict(zip(self.results, self.graph.run(tensors, self.results)))
+        after = [state.apart(self.of_type(state.output, state.dtype, results[state.output])) for state in self.states]
+        of_rows = [{name: self.of_row(index, results[name]) for name in self.outputs} for index in range(len(rows))]
+        return of_rows, [[self.of_row(index, values) for values in after] for index in range(len(rows))]
+
+    def goes_on(self, row):
+        """Whether the row is a step in the middle of a sequence."""
+        return bool(self.states) and row.is_answered and not row.is_start and row.key in self.states[0].kept
+
+    def confuse(self, rows, before):
+        """Has a planted fault change what the rows go on from."""
+        for index, row in enumerate(rows):
+            kept = [state.kept.get(row.key) for state in self.states]
+            if row.is_start and row.is_answered and kept and kept[0] is not None and self.fault.happens("keep-state"):
+                before[index] = kept
+                row.tensors.update((name, np.zeros_like(row.tensors[name])) for name in self.starts if name in row.tensors)
+        going_on = [index for index, row in enumerate(rows) if self.goes_on(row)]
+        if len(going_on) >= 2 and self.fault.happens("swap-states"):
+            one, other = going_on[:2]
+            before[one], before[other] = before[other], before[one]
+        for index in going_on:
+            other = next((key for key in reversed(self.states[0].kept) if key != rows[index].key), None)
+            if other is not None and self.fault.happens("state-of-another-slot"):
+                before[index] = [state.kept[other] for state in self.states]
+            if self.fault.happens("reset-state"):
+                before[index] = [state.reset() for state in self.states]
+            if self.fault.happens("exchange-states"):
+                first, second, *rest = before[index]
+                before[index] = [self.states[0].of_other(second), self.states[1].of_other(first), *rest]
+
+    def remember(self, row, results):
+        if self.fault.name == "skip-step":
+            self.last[row.key] = results
+            self.last.move_to_end(row.key)
+            if len(self.last) > ENTRIES_MAX:
+                self.last.popitem(last=False)
 
     def of_row(self, index, values):
         return values[index : index + 1] if self.has_batch else values
@@ -368,17 +543,14 @@ class TritonPythonModel:
             raise TypeError(f"the model's file gives '{name}' as {values.dtype}, the configuration as {dtype}")
         return values
 
-    def answer(self, index, row, results):
+    def answer(self, row, results):
         if row.is_idle:
             return pb_utils.InferenceResponse(output_tensors=[])
         if row.problem:
             return pb_utils.InferenceResponse(error=pb_utils.TritonError(row.problem))
-        # Rows that are shorter than others were padded: so were their results.
-        shape = row.tensors[self.names[0]].shape
         tensors = []
         for name, dtype in self.outputs.items():
             if name in row.asked:
-                values = self.of_row(index, self.of_type(name, dtype, results[name]))
-                own = values[tuple(slice(size) for size in shape)] if values.ndim == len(shape) else values
+                own = row.cut(self.of_type(name, dtype, results[name]))
                 tensors.append(pb_utils.Tensor(name, np.ascontiguousarray(own)))
         return pb_utils.InferenceResponse(output_tensors=tensors)

@@ -5,6 +5,7 @@ mod endpoint;
 mod export;
 mod files;
 mod flags;
+mod golden;
 mod history;
 mod proxy;
 mod replay;
@@ -31,6 +32,7 @@ pub use self::{
     export::ExportArgs,
     files::{FileArgs, ResultArgs},
     flags::with_hints,
+    golden::{CalibrateArgs, ExpectArgs, Expected, GoldenArgs, GoldenCommand, VerifyArgs},
     history::{CheckArgs, HistoryArgs},
     proxy::ProxyArgs,
     replay::ReplayArgs,
@@ -106,6 +108,8 @@ pub enum Command {
     Export(ExportArgs),
     /// Judge a recorded run again, without a server
     Check(CheckArgs),
+    /// Find out what a model without a formula answers
+    Golden(Box<GoldenArgs>),
     /// Explain a kind of violation or a cause
     Explain(ExplainArgs),
     /// Start the reference server
@@ -173,6 +177,9 @@ pub struct SuiteArgs {
     /// Print only violations and the table
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
+    /// What is expected of the model.
+    #[command(flatten)]
+    pub expect: ExpectArgs,
     /// The server.
     #[command(flatten)]
     pub endpoint: EndpointArgs,
@@ -226,6 +233,9 @@ pub struct StressArgs {
     /// Exit with 3 if the run misses a claim of its scenario, also where flags made the run smaller than the scenario
     #[arg(long, help_heading = "What to check")]
     pub require_claims: bool,
+    /// What is expected of the model.
+    #[command(flatten)]
+    pub expect: ExpectArgs,
     /// The files of a run besides the history.
     #[command(flatten)]
     pub files: FileArgs,
@@ -266,9 +276,28 @@ impl Cli {
                 suite.endpoint.complete(matches.subcommand_matches("suite").unwrap_or(&matches))?;
             }
             Some(Command::Replay(replay)) => replay.access.complete()?,
+            Some(Command::Golden(golden)) => {
+                let matches = matches.subcommand_matches("golden").unwrap_or(&matches);
+                match &mut golden.command {
+                    None => golden.calibrate.endpoint.complete(matches)?,
+                    Some(GoldenCommand::Verify(verify)) => {
+                        verify.endpoint.complete(matches.subcommand_matches("verify").unwrap_or(matches))?;
+                    }
+                }
+            }
             Some(_) => {}
         }
         Ok(cli)
+    }
+}
+
+/// A word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 

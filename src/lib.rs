@@ -15,6 +15,8 @@ pub mod probe;
 pub mod frame;
 pub mod run;
 
+pub mod golden;
+
 pub mod check;
 mod verdict;
 

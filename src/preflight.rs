@@ -2,28 +2,30 @@
 
 mod computes;
 mod configured;
+mod golden;
 mod limits;
 mod parts;
 mod reaching;
 
-use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
+use std::{cmp::Reverse, collections::BTreeSet, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use self::{
     computes::{arithmetic, check_answers, check_elements, check_json, value_bits},
     configured::{also_with, configured, loaded_in_phases, may_become_oldest, may_differ_in_length},
+    golden::{golden_notes, whatever_tensors, without_formula},
     limits::idle_limit,
     parts::{is_missing, missing, note},
     reaching::{check_server, no_inference_server},
 };
-use oracle::{Explainer, Occupancy, Rules, Words, diagnosis::ModelFacts};
+use oracle::{Explainer, Occupancy, Rules, Words, diagnosis::ModelFacts, golden::Golden};
 use wire::transport::{CallError, Client, Configuration, Declared};
 use workload::{
     arithmetic::Formula,
     controls::{self, Controls, Told},
     conversation::Transport,
-    model::{Model, Settings, Strategy, ToldIds},
+    model::{Model, Settings, Strategy, Tensors, ToldIds},
     number::Datatype,
     plan::Manner,
     scenario::{Phase, Population, Reuse, Scenario, ServerAction},
@@ -33,6 +35,7 @@ use workload::{
 };
 
 pub(crate) use self::parts::Wanted;
+pub(crate) use self::{computes::WITHOUT_FORMULA, golden::identity};
 pub use self::{
     limits::RunLimits,
     parts::{Note, Part},
@@ -85,6 +88,9 @@ pub struct Preflight {
     pub configuration: Option<String>,
     /// What the run will do otherwise than asked, and what it cannot check, a sentence each.
     pub notes: Vec<Note>,
+    /// What the model answers, where no formula says it.
+    #[serde(skip)]
+    pub golden: Option<Arc<Golden>>,
 }
 
 impl Preflight {
@@ -113,6 +119,7 @@ impl Preflight {
             mixes: model.mixes_pipelined.is_some(),
             restarts: scenario.phases.iter().any(|phase| phase.server == Some(ServerAction::Restart)),
             controls: model.controls,
+            golden: self.golden.clone(),
         }
     }
 
@@ -143,7 +150,8 @@ impl Preflight {
         let Model { name, arithmetic, shape, .. } = &self.model;
         let numbers = check_json(name, arithmetic.datatype, scenario)
             .and_then(|()| value_bits(name, arithmetic, shape, scenario).map(drop));
-        numbers.err().or_else(|| self.cannot_take_ids(scenario))
+        let inputs = self.golden.as_ref().and_then(|golden| golden::not_in_json(golden, name, scenario));
+        numbers.err().or(inputs).or_else(|| self.cannot_take_ids(scenario))
     }
 
     /// Why the model cannot take correlation IDs of the scenario's form, if it cannot.
@@ -170,7 +178,12 @@ impl Preflight {
     }
 
     /// Asks the server about itself and the scenario's model. An error says in one line why that cannot be tested.
-    pub(crate) async fn ask(client: &Client, scenario: &Scenario, hints: Hints) -> Result<Self, String> {
+    pub(crate) async fn ask(
+        client: &Client,
+        scenario: &Scenario,
+        hints: Hints,
+        golden: Option<&Arc<Golden>>,
+    ) -> Result<Self, String> {
         let name = scenario.target.model.as_str();
         let unwell = check_server(client, scenario).await?;
         let sends_over_streams =
@@ -217,8 +230,13 @@ impl Preflight {
         let configuration = configuration.ok();
         let settings = configuration.as_ref().map(Configuration::settings);
         let batches = settings.as_ref().is_none_or(|settings| settings.batches);
-        let (input, output, shape, datatype) = choose_tensors(name, &declared, batches)?;
-        check_elements(name, &input, &shape, scenario)?;
+        let (input, output, shape, datatype) = match golden {
+            Some(golden) => whatever_tensors(golden, &declared),
+            None => choose_tensors(name, &declared, batches)?,
+        };
+        if golden.is_none() {
+            check_elements(name, &input, &shape, scenario)?;
+        }
         let mut told = hints;
         if settings.is_some() {
             (told.slots, told.idle_limit, told.strategy) = (None, None, None);
@@ -236,15 +254,24 @@ impl Preflight {
         }
         may_differ_in_length(&mut known, scenario);
         notes.extend(no_statistics.iter().map(|error| note(Wanted::Statistics, error)));
-        let arithmetic = arithmetic(name, settings.as_ref(), (datatype, &shape), scenario, &mut told, &mut notes)?;
+        let arithmetic = match golden {
+            Some(golden) => without_formula(golden, settings.as_ref(), &mut told, &mut notes),
+            None => arithmetic(name, settings.as_ref(), (datatype, &shape), scenario, &mut told, &mut notes)?,
+        };
         check_answers(name, arithmetic.answers, scenario)?;
         let version = declared.newest().map(str::to_owned);
         let mut model = Model { version, server, input, output, shape, arithmetic, ..known };
+        if let Some(golden) = golden {
+            let identity = identity(&model, configuration.as_ref());
+            golden_notes(golden, &identity, scenario, &mut notes)?;
+            let outputs = golden.asked().map(str::to_owned).collect();
+            model.tensors = Some(Arc::new(Tensors { inputs: Arc::clone(&golden.inputs), outputs }));
+        }
         if model.version.is_none() {
             let what = "the model's version, because the server does not say which versions it has";
             notes.push(Note::NotChecked(what.to_owned()));
         }
-        if scenario.target.controls && !arithmetic.answers.are_iterative() {
+        if scenario.target.controls && golden.is_none() && !arithmetic.answers.are_iterative() {
             model.controls =
                 settings.as_ref().and_then(|settings| controls(settings, scenario, &declared.outputs, &mut notes));
         }
@@ -252,7 +279,8 @@ impl Preflight {
         let configuration = configuration.and_then(|configuration| configuration.to_text().ok());
         notes.extend(calls(scenario));
         let has_statistics = no_statistics.is_none();
-        Ok(Self { limits: RunLimits::new(scenario, &model), model, parts, has_statistics, told, configuration, notes })
+        let (limits, golden) = (RunLimits::new(scenario, &model), golden.cloned());
+        Ok(Self { model, limits, parts, has_statistics, told, configuration, notes, golden })
     }
 }
 
@@ -301,10 +329,10 @@ fn choose_tensors(
     let reject = || {
         Err(format!(
             "model '{model}' takes [{}] and gives [{}]: the tool needs one input and an output of the same shape, of at most \
-             {ELEMENTS_MAX} elements, and of the same type, one of {}",
+             {ELEMENTS_MAX} elements, and of the same type, one of {}, where it judges by a formula; {WITHOUT_FORMULA}",
             list(inputs),
             list(outputs),
-            Datatype::ALL.map(Datatype::name).join(", ")
+            Datatype::of_the_protocol().map(Datatype::name).collect::<Vec<_>>().join(", ")
         ))
     };
     let output = match outputs.as_slice() {
@@ -315,7 +343,7 @@ fn choose_tensors(
     if input.datatype == BF16 {
         return Err(format!(
             "model '{model}' takes {input}, and sums of {BF16} are exact up to 256 alone, which is too little to tell answers apart: take \
-             a model of another type (-m)"
+             a model of another type (-m); or {WITHOUT_FORMULA}"
         ));
     }
     let datatype = Datatype::named(&input.datatype).filter(|_| input.datatype == output.datatype);

@@ -37,7 +37,9 @@ use crate::{
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, accounting::Baseline},
     recorder::Tally,
 };
-use oracle::{LongestWait, VIOLATIONS_KEPT, Violation, diagnosis::ModelFacts, explained_alone, history::Scene};
+use oracle::{
+    LongestWait, VIOLATIONS_KEPT, Violation, diagnosis::ModelFacts, explained_alone, golden::Golden, history::Scene,
+};
 use wire::transport::{Client, GoAways};
 use workload::{conversation::Conversation, scenario::Scenario, seed::Seed};
 
@@ -80,6 +82,8 @@ pub struct Setup {
     pub program: Option<PathBuf>,
     /// Where the server's memory is read, if anywhere.
     pub server_memory: Option<MemorySource>,
+    /// What the model answers, where no formula says it.
+    pub golden: Option<Arc<Golden>>,
 }
 
 impl Setup {
@@ -96,6 +100,7 @@ impl Setup {
             restart: None,
             program: None,
             server_memory: None,
+            golden: None,
         }
     }
 }

@@ -31,19 +31,34 @@ pub(crate) struct Row {
     pub(crate) state: Option<GivenState>,
 }
 
-/// Implicit state as it was given; it goes back in the same shape.
+/// Implicit state as it was given.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct GivenState {
-    pub(crate) sum: Number,
+    pub(crate) total: Total,
+    /// The tensors, in the order of the configuration: each goes back in the same shape.
+    pub(crate) tensors: Vec<GivenTensor>,
+}
+
+/// A tensor of implicit state.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct GivenTensor {
     pub(crate) shape: Vec<i64>,
     /// How many elements it has, of which the first one counts.
-    pub(crate) count: usize,
+    pub(crate) elements: usize,
+}
+
+/// What a sequence has come to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Total {
+    pub(crate) sum: Number,
+    /// How many steps were executed, where the server keeps their number; else 0.
+    pub(crate) count: Number,
 }
 
 impl Row {
-    /// The sum that the server kept.
-    fn given(&self) -> Option<Number> {
-        self.state.as_ref().map(|state| state.sum)
+    /// What the server kept.
+    fn given(&self) -> Option<Total> {
+        self.state.as_ref().map(|state| state.total)
     }
 }
 
@@ -52,8 +67,10 @@ impl Row {
 pub(crate) struct Step {
     /// What it is answered with: one for each answer; none where the row was not ready, or its turn has not come.
     pub(crate) results: Vec<Number>,
+    /// The number of steps that it is answered with; none where the model does not count them.
+    pub(crate) count: Option<Number>,
     /// The implicit state for the server to keep.
-    pub(crate) state: Option<Number>,
+    pub(crate) state: Option<Total>,
     /// It is to be executed again.
     pub(crate) again: bool,
 }
@@ -63,7 +80,7 @@ pub(crate) struct Step {
 pub(crate) struct Accumulator {
     model: Arc<Model>,
     sums: Sums<Key, Kept>,
-    last_of_sequence: Sums<CorrelationId, Number>,
+    last_of_sequence: Sums<CorrelationId, Total>,
 }
 
 /// By what a sequence is known.
@@ -76,7 +93,7 @@ enum Key {
 /// What is kept of a sequence.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
-    sum: Number,
+    total: Total,
     /// How often its request was executed, where that is to be executed again.
     at: u32,
 }
@@ -96,11 +113,11 @@ impl Accumulator {
         }
         let initial = spec.parameters.initial;
         let Some(state) = &spec.state else {
-            let goes_on = |kept: Kept| kept.sum != initial && kept.at == 0;
+            let goes_on = |kept: Kept| kept.total.sum != initial && kept.at == 0;
             return self.sums.get(&self.key(slot, told)).is_some_and(goes_on);
         };
         // A START adds to an initial state, if there is one, whether it is told to be a START or not.
-        !(told.start && state.has_initial) && given.is_some_and(|given| given.sum != initial)
+        !(told.start && state.has_initial) && given.is_some_and(|given| given.total.sum != initial)
     }
 
     /// Executes a batch. A row that panics fails alone.
@@ -124,13 +141,13 @@ impl Accumulator {
         }
     }
 
-    /// The sum from which the row goes on, where there is one.
-    fn kept(&self, row: &Row) -> Option<Number> {
-        row.given().or_else(|| self.sums.get(&self.key(row.slot, &row.told)).map(|kept| kept.sum))
+    /// From what the row goes on, where there is something.
+    fn kept(&self, row: &Row) -> Option<Total> {
+        row.given().or_else(|| self.sums.get(&self.key(row.slot, &row.told)).map(|kept| kept.total))
     }
 
-    /// For each row the sum of another one that it goes on from by a planted fault.
-    fn mistaken_states(&self, rows: &[Result<Row, Failure>]) -> Vec<Option<Number>> {
+    /// For each row what another one goes on from, where a planted fault makes this one go on from that.
+    fn mistaken_states(&self, rows: &[Result<Row, Failure>]) -> Vec<Option<Total>> {
         let faults = &self.model.faults;
         let mut mistaken = vec![None; rows.len()];
         if !faults.has(Fault::SwapStates) && !faults.has(Fault::StateOfAnotherSlot) {
@@ -140,7 +157,8 @@ impl Accumulator {
             .iter()
             .map(|row| row.as_ref().ok().filter(|row| row.told.ready && !row.told.start).and_then(|row| self.kept(row)))
             .collect();
-        let other = |one: usize| (0..kept.len()).find(|other| kept[*other].is_some() && kept[*other] != kept[one]);
+        let sum = |one: usize| kept[one].map(|total| total.sum);
+        let other = |one: usize| (0..kept.len()).find(|other| kept[*other].is_some() && sum(*other) != sum(one));
         if let Some(one) = kept.iter().position(Option::is_some)
             && let Some(other) = other(one)
             && faults.happens(Fault::SwapStates)
@@ -159,22 +177,22 @@ impl Accumulator {
         mistaken
     }
 
-    /// The sum that a step adds to.
-    fn before(&self, row: &Row, mistaken: Option<Number>) -> Number {
+    /// What a step adds to.
+    fn before(&self, row: &Row, mistaken: Option<Total>) -> Total {
         let spec = &self.model.spec;
         let faults = &self.model.faults;
         if spec.parameters.formula.is_stateless {
-            return spec.arithmetic.integer(row.told.start.into());
+            return self.total(spec.arithmetic.integer(row.told.start.into()));
         }
-        let initial = spec.parameters.initial;
+        let initial = self.total(spec.parameters.initial);
         if !row.told.start {
             let kept = mistaken.or_else(|| self.kept(row)).unwrap_or(initial);
-            return if kept != initial && faults.happens(Fault::ResetState) { initial } else { kept };
+            return if kept.sum != initial.sum && faults.happens(Fault::ResetState) { initial } else { kept };
         }
-        let last_here = self.sums.get(&self.key(row.slot, &row.told)).map(|kept| kept.sum);
+        let last_here = self.sums.get(&self.key(row.slot, &row.told)).map(|kept| kept.total);
         let last_of_sequence = self.last_of_sequence.get(&row.id);
         for (last, fault) in [(last_here, Fault::KeepState), (last_of_sequence, Fault::StaleState)] {
-            if let Some(last) = last.filter(|last| *last != initial)
+            if let Some(last) = last.filter(|last| last.sum != initial.sum)
                 && faults.happens(fault)
             {
                 return last;
@@ -184,7 +202,14 @@ impl Accumulator {
         row.given().filter(|_| has_initial).unwrap_or(initial)
     }
 
-    fn step(&mut self, row: &Row, mistaken: Option<Number>) -> Result<Step, Failure> {
+    /// A sum of which no step was counted.
+    fn total(&self, sum: Number) -> Total {
+        let spec = &self.model.spec;
+        let count = spec.state.as_ref().and_then(|state| state.count.as_ref());
+        Total { sum, count: count.map_or(spec.arithmetic, |count| count.arithmetic).zero() }
+    }
+
+    fn step(&mut self, row: &Row, mistaken: Option<Total>) -> Result<Step, Failure> {
         let model = Arc::clone(&self.model);
         let (spec, faults) = (&model.spec, &model.faults);
         let value = spec.arithmetic.sum(&row.elements);
@@ -197,13 +222,17 @@ impl Accumulator {
         }
         let before = self.before(row, mistaken);
         let times = self.times(value);
-        let sum = (0..times).fold(before, |sum, _| spec.arithmetic.add(sum, value));
+        let counts = spec.state.as_ref().and_then(|state| state.count.as_ref()).map(|count| count.arithmetic);
+        let total = (0..times).fold(before, |Total { sum, count }, _| Total {
+            sum: spec.arithmetic.add(sum, value),
+            count: counts.map_or(count, |arithmetic| arithmetic.add(count, arithmetic.integer(1))),
+        });
         let is_first = row.told.start || !spec.is_iterative();
         let at = if is_first { 0 } else { self.sums.get(&self.key(row.slot, &row.told)).map_or(0, |kept| kept.at) };
         // An idle slot that is told to be ready has nothing to come back for.
         let again = !row.id.is_none() && at + 1 < spec.iterations;
-        let state = self.keep(row, Kept { sum, at: if again { at + 1 } else { 0 } });
-        Ok(Step { results: self.results(row, sum, again), state, again })
+        let state = self.keep(row, Kept { total, at: if again { at + 1 } else { 0 } });
+        Ok(Step { results: self.results(row, total.sum, again), count: counts.map(|_| total.count), state, again })
     }
 
     /// How often a value is added: once, but for a planted fault that shows.
@@ -238,15 +267,15 @@ impl Accumulator {
         results
     }
 
-    /// Keeps the sum, or gives it to the server to keep.
-    fn keep(&mut self, row: &Row, kept: Kept) -> Option<Number> {
+    /// Keeps what the sequence has come to, or gives it to the server to keep.
+    fn keep(&mut self, row: &Row, kept: Kept) -> Option<Total> {
         let model = Arc::clone(&self.model);
         let faults = &model.faults;
         if model.spec.parameters.formula.is_stateless {
             return None;
         }
         if faults.has(Fault::StaleState) {
-            self.last_of_sequence.set(row.id.clone(), kept.sum);
+            self.last_of_sequence.set(row.id.clone(), kept.total);
         }
         let key = self.key(row.slot, &row.told);
         if let Some(given) = row.given() {
@@ -254,8 +283,8 @@ impl Accumulator {
             if faults.has(Fault::KeepState) {
                 self.sums.set(key, kept);
             }
-            let is_lost = !row.told.end && given != kept.sum && faults.happens(Fault::StateNotSaved);
-            return (!is_lost).then_some(kept.sum);
+            let is_lost = !row.told.end && given.sum != kept.total.sum && faults.happens(Fault::StateNotSaved);
+            return (!is_lost).then_some(kept.total);
         }
         let is_over = row.told.end && kept.at == 0;
         if is_over && matches!(key, Key::Corrid(_)) && !faults.has(Fault::KeepState) {

@@ -5,14 +5,14 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    accumulator::{Accumulator, GivenState, Row, Step},
+    accumulator::{Accumulator, GivenState, GivenTensor, Row, Step, Total},
     boundary::{CorrelationId, Failure, InstanceHandle, Request, Span, caught, hang, now, sleep},
     controls::Told,
     fault::Fault,
     late::LateAnswers,
     model::Model,
     name::Name,
-    spec::Seen,
+    spec::{Seen, State, StateTensor},
     tensor::{Datatype, Number, Output, Tensor},
 };
 
@@ -115,7 +115,7 @@ impl Instance {
         if flags.start && faults.happens(Fault::LeakMemory) {
             self.model.leak();
         }
-        let state = spec.state.as_ref().filter(|_| !is_padding).map(|state| self.given_state(request, &state.input));
+        let state = spec.state.as_ref().filter(|_| !is_padding).map(|state| self.given_state(request, state));
         let state = state.transpose()?;
         self.mishear(slot, &mut told, is_padding, state.as_ref());
         if spec.parameters.check_controls {
@@ -132,11 +132,25 @@ impl Instance {
     }
 
     /// The implicit state that the server gives a request.
-    fn given_state(&self, request: &Request, name: &Name) -> Result<GivenState, Failure> {
+    fn given_state(&self, request: &Request, state: &State) -> Result<GivenState, Failure> {
+        let given = state.tensors().map(|tensor| self.given_tensor(request, tensor));
+        let (numbers, tensors): (Vec<_>, Vec<_>) = given.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        let sum = numbers[0];
+        let count = numbers.get(1).copied().unwrap_or(self.model.spec.arithmetic.zero());
+        Ok(GivenState { total: Total { sum, count }, tensors })
+    }
+
+    /// The number that the server kept in a state, and the tensor that it is in.
+    fn given_tensor(&self, request: &Request, state: &StateTensor) -> Result<(Number, GivenTensor), Failure> {
+        let name = &state.input;
         let given = request.input(name)?;
-        let elements = self.model.spec.arithmetic.kept(&given).map_err(|text| of_tensor(name, &text))?;
-        let sum = *elements.first().ok_or_else(|| of_tensor(name, "it is empty"))?;
-        Ok(GivenState { sum, shape: given.shape, count: elements.len() })
+        if !state.may_be(&given.shape, self.model.spec.batches) {
+            let text = format!("the server gives it the shape {:?}, and its dims are {:?}", given.shape, state.dims());
+            return Err(of_tensor(name, &text));
+        }
+        let elements = state.arithmetic.kept(&given).map_err(|text| of_tensor(name, &text))?;
+        let number = *elements.first().ok_or_else(|| of_tensor(name, "it is empty"))?;
+        Ok((number, GivenTensor { shape: given.shape, elements: elements.len() }))
     }
 
     /// Takes the controls for something else, where that is planted.
@@ -187,6 +201,7 @@ impl Instance {
             let (head, tail) = steps.split_at_mut(other);
             if let (Ok(one), Ok(other)) = (&mut head[one], &mut tail[0]) {
                 std::mem::swap(&mut one.results, &mut other.results);
+                std::mem::swap(&mut one.count, &mut other.count);
             }
         }
     }
@@ -195,10 +210,18 @@ impl Instance {
     fn answer(&mut self, request: &mut Request, row: &Row, step: &Step) -> Result<(), Failure> {
         let model = Arc::clone(&self.model);
         let spec = &model.spec;
-        if let (Some(state), Some(given), Some(sum)) = (&spec.state, &row.state, step.state) {
-            let data = spec.arithmetic.repeat(sum, given.count);
-            let shape = given.shape.clone();
-            request.set_state(&state.output, &Tensor { datatype: spec.arithmetic.datatype(), shape, data })?;
+        if let (Some(state), Some(given), Some(total)) = (&spec.state, &row.state, step.state) {
+            let numbers = [total.sum, total.count];
+            let tensors = state.tensors().zip(numbers).zip(&given.tensors).map(|((state, number), given)| {
+                let data = state.arithmetic.repeat(number, given.elements);
+                let tensor = Tensor { datatype: state.arithmetic.datatype(), shape: given.shape.clone(), data };
+                (state.output.clone(), tensor)
+            });
+            let mut states: Vec<_> = tensors.collect();
+            if spec.parameters.reverses_states {
+                states.reverse();
+            }
+            request.set_states(&states)?;
         }
         if row.id.is_none() {
             // Nobody is there to want an output.
@@ -207,7 +230,7 @@ impl Instance {
         let wants = request.wants(&spec.outputs)?;
         let results = self.misordered(step.results.clone());
         for (index, result) in (1..).zip(&results) {
-            let outputs = self.outputs(row, Some(*result), &wants);
+            let outputs = self.outputs(row, Some(*result), step.count, &wants);
             self.send(request, &outputs, index == results.len() && !step.again)?;
         }
         if !results.is_empty() || step.again {
@@ -218,7 +241,7 @@ impl Instance {
             return Ok(());
         }
         // Not ready, although there is a client.
-        request.answer(&self.outputs(row, None, &wants), true)
+        request.answer(&self.outputs(row, None, None, &wants), true)
     }
 
     /// Sends an answer, unless something else is planted.
@@ -269,7 +292,7 @@ impl Instance {
     }
 
     /// The outputs of an answer, as far as they are wanted; without a result, what the model saw.
-    fn outputs(&self, row: &Row, result: Option<Number>, wants: &[bool]) -> Vec<Output> {
+    fn outputs(&self, row: &Row, result: Option<Number>, count: Option<Number>, wants: &[bool]) -> Vec<Output> {
         let spec = &self.model.spec;
         let mut outputs = Vec::with_capacity(wants.len());
         let wanted = |index: usize| wants.get(index) == Some(&true);
@@ -282,8 +305,9 @@ impl Instance {
             }
         }
         for (index, seen) in (1..).zip(&spec.seen) {
-            if wanted(index) {
-                let (datatype, data) = self.seen(row, *seen);
+            if wanted(index)
+                && let Some((datatype, data)) = self.seen(row, *seen, count)
+            {
                 let tensor = Tensor { datatype, shape: spec.shape_of(*seen), data };
                 outputs.push((spec.outputs[index].clone(), tensor));
             }
@@ -312,22 +336,23 @@ impl Instance {
         faults.happens(Fault::EmptyResponse)
     }
 
-    /// What an output tells of what the model saw: type and element.
-    fn seen(&self, row: &Row, seen: Seen) -> (Datatype, Vec<u8>) {
+    /// What an output tells of what the model saw: type and element; none where there is nothing to tell.
+    fn seen(&self, row: &Row, seen: Seen, count: Option<Number>) -> Option<(Datatype, Vec<u8>)> {
         let number = |number: i32| (Datatype::Int32, number.to_le_bytes().to_vec());
-        match seen {
+        Some(match seen {
             Seen::All => (Datatype::Int64, self.all_seen(row)),
             Seen::Start => number(row.told.start.into()),
             Seen::End => number(row.told.end.into()),
             Seen::Ready => number(row.told.ready.into()),
             Seen::Slot => number(i32::try_from(row.slot).unwrap_or(i32::MAX)),
             Seen::Instance => number(self.number),
+            Seen::Count => (Datatype::Int64, whole(count?).to_le_bytes().to_vec()),
             Seen::Corrid => {
                 let datatype =
                     self.model.spec.controls.corrid.as_ref().map_or(Datatype::Uint64, |corrid| corrid.datatype);
                 (datatype, row.told.corrid.clone().unwrap_or_default())
             }
-        }
+        })
     }
 
     /// The elements of all that the model saw.
@@ -348,6 +373,15 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         self.model.end_instance(self.number);
+    }
+}
+
+/// A number of steps as an INT64.
+#[expect(clippy::cast_possible_truncation, reason = "that is what a whole number is")]
+fn whole(count: Number) -> i64 {
+    match count {
+        Number::Integer(count) => count,
+        Number::Float(count) => count as i64,
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
 const LONGEST_MS: f64 = 3_600_000.0;
 /// So many answers or executions at most come of one request.
 const MOST: u32 = 10_000;
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 15] = [
     "execute_delay_ms",
     "sequence_stress_formula",
     "sequence_stress_controls",
@@ -26,6 +26,7 @@ const KNOWN: [&str; 14] = [
     "error_on_value",
     "panic_on_value",
     "state_key",
+    "state_update_order",
     "check_controls",
     "fault",
     "fault_seed",
@@ -89,6 +90,8 @@ pub(crate) struct Parameters {
     pub(crate) panic_on: Option<Number>,
     /// None where the configuration does not say.
     pub(crate) state_key: Option<StateKey>,
+    /// Whether the second of two states is given to the server before the first one.
+    pub(crate) reverses_states: bool,
     /// Whether clients are told which output says what the model saw.
     pub(crate) tells_controls: bool,
     /// Whether controls are compared with the request's flags and correlation ID.
@@ -135,6 +138,8 @@ impl Parameters {
             (_, 0) => Some(StateKey::Slot),
             _ => Some(StateKey::Corrid),
         };
+        let update_orders = ["declared", "reversed"];
+        let reverses_states = one_of("state_update_order", update_orders[0], &update_orders)? == 1;
         let tells_controls = get("sequence_stress_controls");
         one_of("sequence_stress_controls", SEEN_OUTPUT, &[SEEN_OUTPUT])?;
         let seed = get("fault_seed").unwrap_or("0");
@@ -148,6 +153,7 @@ impl Parameters {
             error_on: number("error_on_value")?,
             panic_on: number("panic_on_value")?,
             state_key,
+            reverses_states,
             tells_controls: tells_controls.is_some(),
             check_controls: one_of("check_controls", "true", &["true", "false"])? == 0,
             planted: planted.map_err(|error| format!("parameter 'fault': {error}"))?,

@@ -14,8 +14,10 @@ use crate::{
 
 /// The output that tells all that the model saw, and what parameter `sequence_stress_controls` has to name.
 pub(crate) const SEEN_OUTPUT: &str = "SEEN";
+/// The output that tells the second of two states.
+const COUNT_OUTPUT: &str = "COUNT";
 /// The outputs that tell what the model saw, and the types that they may have.
-const SEEN: [(&str, Seen); 7] = [
+const SEEN: [(&str, Seen); 8] = [
     ("SAW_START", Seen::Start),
     ("SAW_END", Seen::End),
     ("SAW_READY", Seen::Ready),
@@ -23,6 +25,7 @@ const SEEN: [(&str, Seen); 7] = [
     ("SLOT", Seen::Slot),
     ("INSTANCE", Seen::Instance),
     (SEEN_OUTPUT, Seen::All),
+    (COUNT_OUTPUT, Seen::Count),
 ];
 
 /// How often an iterative request is executed, where the configuration does not say.
@@ -79,10 +82,43 @@ pub(crate) struct Corrid {
 /// State that the server keeps.
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) input: Name,
-    pub(crate) output: Name,
+    /// That of the sum.
+    pub(crate) sum: StateTensor,
+    /// That of the number of steps, where there are two states.
+    pub(crate) count: Option<StateTensor>,
     /// Whether a new sequence finds one; else what it finds is not defined.
     pub(crate) has_initial: bool,
+}
+
+/// One state that the server keeps, each of whose elements is the same number.
+#[derive(Debug)]
+pub(crate) struct StateTensor {
+    pub(crate) input: Name,
+    pub(crate) output: Name,
+    pub(crate) arithmetic: Arithmetic,
+    /// The sizes without the batch dimension; -1 is any size.
+    dims: Vec<i64>,
+}
+
+impl StateTensor {
+    /// Whether the server may give it in this shape.
+    pub(crate) fn may_be(&self, shape: &[i64], batches: bool) -> bool {
+        let dims = shape.get(usize::from(batches)..).unwrap_or_default();
+        let fits = |(size, wanted): (&i64, &i64)| *wanted < 0 || size == wanted;
+        dims.len() == self.dims.len() && dims.iter().zip(&self.dims).all(fits)
+    }
+
+    /// The sizes that the configuration says.
+    pub(crate) fn dims(&self) -> &[i64] {
+        &self.dims
+    }
+}
+
+impl State {
+    /// The states, in the order in which the configuration has them.
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = &StateTensor> {
+        [&self.sum].into_iter().chain(&self.count)
+    }
 }
 
 /// What an output tells of what the model saw.
@@ -98,6 +134,8 @@ pub(crate) enum Seen {
     Slot,
     /// The instance's number, in the order in which they were made.
     Instance,
+    /// The number of steps, which is the second of two states.
+    Count,
 }
 
 impl Spec {
@@ -166,6 +204,13 @@ impl Spec {
         }
         if !self.is_oldest && self.controls.ready.is_none() {
             return missing("READY", "with Direct, the model could not tell a request from an idle slot");
+        }
+        let count = self.state.as_ref().and_then(|state| state.count.as_ref());
+        if self.seen.contains(&Seen::Count) && count.is_none() {
+            return Err(format!("output '{COUNT_OUTPUT}': the model has no second state, which it would tell"));
+        }
+        if self.parameters.reverses_states && count.is_none() {
+            return Err("parameter 'state_update_order': the model has no two states".to_owned());
         }
         let formula = self.parameters.formula;
         if self.parameters.tells_controls && !self.seen.contains(&Seen::All) {
@@ -278,7 +323,7 @@ fn outputs(config: &[TensorConfig], result: Datatype, controls: &Controls) -> Re
         let tells = told_in(&output.name);
         let (wanted, control, is_there) = match tells {
             None => (result, "", true),
-            Some(Seen::All) => (Datatype::Int64, "", true),
+            Some(Seen::All | Seen::Count) => (Datatype::Int64, "", true),
             Some(Seen::Slot | Seen::Instance) => (Datatype::Int32, "", true),
             Some(Seen::Start) => (Datatype::Int32, "START", controls.start.is_some()),
             Some(Seen::End) => (Datatype::Int32, "END", controls.end.is_some()),
@@ -321,18 +366,33 @@ fn outputs(config: &[TensorConfig], result: Datatype, controls: &Controls) -> Re
 }
 
 fn state(config: &[StateConfig], wanted: Datatype) -> Result<Option<State>, String> {
-    let [state] = config else {
-        return if config.is_empty() { Ok(None) } else { Err("state: one is served, not several".to_owned()) };
+    let (first, second) = match config {
+        [] => return Ok(None),
+        [first] => (first, None),
+        [first, second] => (first, Some(second)),
+        _ => return Err(format!("state: one or two are served, and there are {}", config.len())),
     };
-    let given = datatype(&state.input_name, &state.data_type)?;
+    let sum = state_tensor(first)?;
+    let given = sum.arithmetic.datatype();
     if given != wanted {
-        return Err(format!("state '{}': it is {given} and has to be {wanted}, as the input is", state.input_name));
+        return Err(format!("state '{}': it is {given} and has to be {wanted}, as the input is", first.input_name));
     }
-    Ok(Some(State {
-        input: Name::new(&state.input_name)?,
-        output: Name::new(&state.output_name)?,
-        has_initial: !state.initial_state.is_empty(),
-    }))
+    let has_initial = !first.initial_state.is_empty();
+    if let Some(second) = second.filter(|second| second.initial_state.is_empty() == has_initial) {
+        return Err(format!(
+            "states '{}' and '{}': one of them has an initial_state; give it to both or to neither",
+            first.input_name, second.input_name
+        ));
+    }
+    Ok(Some(State { sum, count: second.map(state_tensor).transpose()?, has_initial }))
+}
+
+fn state_tensor(state: &StateConfig) -> Result<StateTensor, String> {
+    let given = datatype(&state.input_name, &state.data_type)?;
+    let arithmetic = Arithmetic::of(given)
+        .ok_or_else(|| format!("state '{}': {given} has no sum; take a type of numbers", state.input_name))?;
+    let (input, output) = (Name::new(&state.input_name)?, Name::new(&state.output_name)?);
+    Ok(StateTensor { input, output, arithmetic, dims: state.dims.clone() })
 }
 
 /// The controls that are declared.

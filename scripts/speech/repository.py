@@ -46,10 +46,7 @@ sequence_batching {{
 instance_group [ {{ count: {instances} kind: KIND_CPU }} ]
 """
 PARAMETERS = """\
-parameters [
-  {{ key: "sequence_stress_batch_axes" value {{ string_value: "{{\\"state\\": 1, \\"stateN\\": 1}}" }} }},
-  {{ key: "sequence_stress_constants" value {{ string_value: "{{\\"sr\\": {rate}}}" }} }}
-]
+parameters [ {{ key: "sequence_stress_constants" value {{ string_value: "{{\\"sr\\": {rate}}}" }} }} ]
 """
 # Of each model: what it is, its strategy, max_batch_size, instances, and the dims of its state.
 FORMS = {

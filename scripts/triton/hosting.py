@@ -4,6 +4,7 @@ Native models and those of the Python backend stay as they are. Of the others, m
 as a Python package. What cannot be run is left out, and `Hosting.remarks` says why.
 """
 
+import ast
 import collections
 import json
 import shutil
@@ -40,12 +41,21 @@ NOT_FOR_OPENVINO = ("TYPE_INT64", "TYPE_UINT32", "TYPE_UINT64", "TYPE_FP64", "TY
 VARIABLE = b"VarHandleOp"
 # Each instance of a model of the Python backend is a process.
 MANY_PROCESSES = 32
+# How many states that the server keeps a fault of the host needs, if not one.
+STATES_NEEDED = {"exchange-states": 2}
 # The Python backend has no tensors of these.
 NO_TENSORS = ("TYPE_BF16",)
 
 
 class HostingError(Exception):
     """Why a repository cannot be served, on one line."""
+
+
+def fault_names():
+    """The names of the faults that can be planted in the host, from its table of them."""
+    module = ast.parse(HOST.read_text())
+    (faults,) = (node.value for node in module.body if isinstance(node, ast.Assign) and node.targets[0].id == "FAULTS")
+    return list(ast.literal_eval(faults))
 
 
 class CannotHost(Exception):
@@ -158,8 +168,12 @@ class Hosted:
                 told.update(initial="file", data_file=initial.data_file)
         return told
 
-    def configuration(self, packages):
-        """The configuration with which the Python backend serves the model."""
+    def can_commit(self, fault):
+        """Whether the model keeps what a fault of the host is about."""
+        return len(self.config.sequence_batching.state) >= STATES_NEEDED.get(fault, 1)
+
+    def configuration(self, packages, planted):
+        """The configuration with which the Python backend serves the model; `planted` are parameters for the host, by name."""
         config = self.messages.types.ModelConfig()
         config.CopyFrom(self.config)
         config.backend = PYTHON
@@ -178,6 +192,8 @@ class Hosted:
         told = {"runtime": self.runtime, "packages": str(packages), "file": self.file, "states": self.states()}
         told["corrid"] = corrid.name if corrid else None
         config.parameters[PARAMETER].string_value = json.dumps(told)
+        for name, value in planted.items():
+            config.parameters[name].string_value = value
         return config
 
 
@@ -196,10 +212,13 @@ class Runtime:
 
 
 class Hosting:
-    """A model repository as the server here serves it."""
+    """A model repository as the server here serves it; with a fault, NAME[:WHEN], in each model in the host that can have it."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, fault=None, fault_seed=None):
         self.folder = folder
+        self.fault = fault and fault.partition(":")[0]
+        given = {"fault": fault, "fault_seed": fault_seed}
+        self.planted = {name: str(value) for name, value in given.items() if fault and value is not None}
         models = self.models()
         self.messages = Messages()
         self.backends = set()
@@ -213,6 +232,8 @@ class Hosting:
                 self.left_out[str(problem)].append(model.name)
         if not self.backends:
             raise HostingError("; ".join([f"there is nothing to serve in '{folder}'", *self.remarks()]))
+        if self.fault and not any(hosted.can_commit(self.fault) for hosted in self.hosted.values()):
+            raise HostingError(f"no model of '{folder}' can have the fault {self.fault}: it is of models in the host with {self.needed()}")
 
     def models(self):
         """The folders of the models."""
@@ -263,12 +284,25 @@ class Hosting:
         """Whether a machine may have too little for all of them at a time."""
         return self.processes > MANY_PROCESSES
 
+    def without_fault(self):
+        """The names of the models that the fault is not planted in."""
+        return [model.name for model in self.as_they_are] + [model.name for model, hosted in self.hosted.items() if not hosted.can_commit(self.fault)]
+
+    def needed(self):
+        """What a model has to have for the fault."""
+        count = STATES_NEEDED.get(self.fault, 1)
+        return f"{count} states that the server keeps" if count > 1 else "state that the server keeps"
+
     def remarks(self):
         """What is left out, a line for each reason."""
+        without = self.without_fault() if self.fault else []
+        if without:
+            yield f"fault {self.fault} is not planted in {self.shown(without)}: it is of models in the host with {self.needed()}"
         for reason, names in self.left_out.items():
-            such_as = f", such as {names[0]}" if len(names) > 1 else ""
-            what = f"{len(names)} models{such_as}" if len(names) > 1 else names[0]
-            yield f"left out {what}: {reason}"
+            yield f"left out {self.shown(names)}: {reason}"
+
+    def shown(self, names):
+        return f"{len(names)} models, such as {names[0]}" if len(names) > 1 else names[0]
 
     def write(self, target):
         """Writes what is served into the folder `target`."""
@@ -276,7 +310,8 @@ class Hosting:
             for model in (*self.as_they_are, *self.hosted):
                 shutil.copytree(model, target / model.name)
             for model, hosted in self.hosted.items():
-                config = hosted.configuration(self.runtime(hosted.runtime).packages)
+                planted = self.planted if hosted.can_commit(self.fault) else {}
+                config = hosted.configuration(self.runtime(hosted.runtime).packages, planted)
                 (target / model.name / "config.pbtxt").write_text(self.messages.text(config))
                 for version in versions(target / model.name):
                     shutil.copy(HOST, version / "model.py")

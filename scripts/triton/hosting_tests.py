@@ -2,7 +2,9 @@
 
 import hashlib
 import importlib.util
+import io
 import json
+import shutil
 import struct
 import sys
 import tempfile
@@ -206,6 +208,35 @@ class LeftOut(Repository):
             hosting.Hosting(self.given)
 
 
+class Planting(Repository):
+    def host(self, fault, seed=None):
+        served = hosting.Hosting(self.given, fault, seed)
+        served.write(self.served)
+        return list(served.remarks())
+
+    def test_a_fault_is_planted_in_the_models_that_can_have_it(self):
+        self.model("one", initial="")
+        self.model("two", initial="", **{"sequence_batching {": f"sequence_batching {{ {STATE.replace('INITIAL', '').replace('_STATE', '_OTHER')}"})
+        self.model("none")
+        self.model("native", backend="sequence_stress", file=None, initial="")
+        remarks = self.host("exchange-states:once@5", 7)
+        parameters = {name: self.config(name)[0].parameters for name in ("one", "two", "none")}
+        self.assertEqual({name: "fault" in given for name, given in parameters.items()}, {"one": False, "two": True, "none": False})
+        told = [parameters["two"][name].string_value for name in ("fault", "fault_seed")]
+        self.assertEqual(told, ["exchange-states:once@5", "7"])
+        needed = "it is of models in the host with 2 states that the server keeps"
+        self.assertEqual(remarks, [f"fault exchange-states is not planted in 3 models, such as native: {needed}"])
+
+    def test_where_no_model_can_have_it_that_is_said(self):
+        self.model("none")
+        with self.assertRaisesRegex(hosting.HostingError, "no model of .* can have the fault keep-state: it is of models in the host with state"):
+            self.host("keep-state")
+
+    def test_the_faults_are_those_of_the_table(self):
+        self.assertEqual(hosting.fault_names(), list(host_module().FAULTS))
+        self.assertLessEqual(set(hosting.STATES_NEEDED), set(hosting.fault_names()))
+
+
 class Runtimes(unittest.TestCase):
     def test_one_of_another_python_is_rejected(self):
         python = ([str(hosting.runtimes.DEBIAN_PYTHON)], {"PYTHONPATH": "/a", "LD_LIBRARY_PATH": "/b:/c"})
@@ -258,6 +289,15 @@ class Request:
         return ["OUTPUT"]
 
 
+def with_rate(rate, *arguments):
+    """A request that sends RATE, too."""
+    import numpy
+
+    request = Request(*arguments)
+    request.tensors["RATE"] = numpy.array([[rate]], dtype=numpy.int32)
+    return request
+
+
 class Sum:
     """A graph: OUTPUT and OUTPUT_STATE are INPUT's sum and INPUT_STATE, the latter not at START unless the graph is told to."""
 
@@ -279,17 +319,50 @@ class Sum:
         return [results[name] for name in outputs]
 
 
-class SecondAxis(Sum):
-    """The same, and the rows of its states are along their second axis; it takes one RATE, which multiplies its inputs."""
+class Rated(Sum):
+    """The same of inputs that are multiplied by one RATE."""
+
+    def run(self, given, outputs):
+        self.rate = given["RATE"]
+        return super().run({**given, "INPUT": given["INPUT"] * self.rate}, outputs)
+
+
+class TwoStates(Sum):
+    """OUTPUT is the digits that came so far, of which Z has the last one and A, whose second element stays 0, those before."""
+
+    def run(self, given, outputs):
+        self.seen = {name: values.tolist() for name, values in given.items()}
+        older = given["A"] * 10 + given["Z"] * [1, 0]
+        output = older[:, :1] * 10 + given["INPUT"]
+        results = {"OUTPUT": output, "Z_OUT": given["INPUT"], "A_OUT": older}
+        return [results[name].astype("int32") for name in outputs]
+
+
+class RowsBehind(Sum):
+    """A graph whose state has the rows along its second axis: [2, rows, 3]."""
+
+    def __init__(self, file, inputs, outputs):
+        super().__init__(file, inputs, outputs)
+        self.shapes = {"INPUT": ["batch", 1], "INPUT_STATE": [2, "batch", 3]}
 
     def run(self, given, outputs):
         import numpy
 
-        self.shapes = {name: values.shape for name, values in given.items()}
-        inputs = {"INPUT": given["INPUT"] * given["RATE"], "START": given["START"]}
-        (states,) = given["INPUT_STATE"]
-        answers = super().run({**inputs, "INPUT_STATE": states}, outputs)
-        return [values[numpy.newaxis] if name == "OUTPUT_STATE" else values for name, values in zip(outputs, answers)]
+        self.seen = {name: values.tolist() for name, values in given.items()}
+        state = given["INPUT_STATE"]
+        assert state.shape == (2, given["INPUT"].size, 3) and state.flags.c_contiguous, state.shape
+        after = (state + given["INPUT"].reshape(1, -1, 1)).astype(numpy.int32)
+        results = {"OUTPUT": after[0, :, 0].reshape(given["INPUT"].shape), "OUTPUT_STATE": after}
+        return [results[name] for name in outputs]
+
+
+class Longer(Sum):
+    """A graph with five elements of OUTPUT, however many INPUT has."""
+
+    def run(self, given, outputs):
+        import numpy
+
+        return [numpy.repeat(given["INPUT"].sum(axis=1, keepdims=True), 5, axis=1).astype(numpy.int32)]
 
 
 def host_module():
@@ -311,24 +384,22 @@ def host_module():
 
 
 class Host(unittest.TestCase):
-    def host(self, states=(), oldest=False, data_type="TYPE_INT32", folder="/nowhere", corrid=None, inputs=(), **parameters):
-        controls = [{"name": name} for name in ("START", "READY")]
+    def host(self, states=(), oldest=False, data_type="TYPE_INT32", folder="/nowhere", corrid=None, batch=4, inputs=(), **parameters):
+        controls = [{"name": name, "control": [{"kind": f"CONTROL_SEQUENCE_{name}"}]} for name in ("START", "READY")]
         told = {"runtime": "sum", "packages": "/nowhere", "file": "model.sum", "states": list(states), "corrid": corrid}
         tensor = {"data_type": data_type, "dims": [-1]}
+        parameters["sequence_stress_hosted"] = json.dumps(told)
         config = {
-            "max_batch_size": 4,
+            "max_batch_size": batch,
             "input": [{"name": "INPUT", **tensor}, *({"name": name, "data_type": "TYPE_INT32", "dims": [1]} for name in inputs)],
             "output": [{"name": "OUTPUT", **tensor}],
             "sequence_batching": {"control_input": controls, **({"oldest": {}} if oldest else {})},
-            "parameters": {
-                "sequence_stress_hosted": {"string_value": json.dumps(told)},
-                **{f"sequence_stress_{name}": {"string_value": text} for name, text in parameters.items()},
-            },
+            "parameters": {name: {"string_value": text} for name, text in parameters.items() if text},
         }
         self.module = host_module()
         host = self.module.TritonPythonModel()
         self.addCleanup(sys.path.remove, "/nowhere")
-        host.initialize({"model_config": json.dumps(config), "model_repository": str(folder), "model_version": "1"})
+        host.initialize({"model_config": json.dumps(config), "model_name": "m", "model_repository": str(folder), "model_version": "1"})
         return host
 
     def state(self, **more):
@@ -377,6 +448,115 @@ class Host(unittest.TestCase):
         texts = self.host(data_type="TYPE_STRING")
         self.assertEqual(self.answers(texts, Request([b"1", b"2"], 7), Request([b"5"], 8)), [[b"3", b"3"], [b"5"]])
 
+    def faulty(self, fault, **options):
+        """A host of one state that begins with 0, whose graph leaves that to the host, as those of networks do."""
+        host = self.host([self.state(initial="zero")], fault=fault, **options)
+        host.graph.takes_state_at_start = True
+        return host
+
+    def sequences(self, host):
+        """The answers to three steps of two sequences in one batch: 1, 2, 3 and 10, 20, 30; and to one of another on the first slot."""
+        first = self.answers(host, Request(1, 7, True), Request(10, 8, True))
+        more = [self.answers(host, Request(2 + more, 7), Request(20 + 10 * more, 8)) for more in range(2)]
+        return [answer for answers in (first, *more, self.answers(host, Request(5, 9, True))) for (answer,) in answers]
+
+    def test_each_fault_does_what_it_says(self):
+        expected = {
+            None: [1, 10, 3, 30, 6, 60, 5],
+            "keep-state": [1, 10, 3, 30, 6, 60, 11],
+            # The second sequence keeps what it got.
+            "swap-states:once@1": [1, 10, 12, 21, 15, 51, 5],
+            "state-of-another-slot:once@1": [1, 10, 12, 30, 15, 60, 5],
+            "reset-state:once@2": [1, 10, 3, 20, 6, 50, 5],
+            # At once@3 the first sequence's second step: the third goes on from the first.
+            "state-not-saved:once@3": [1, 10, 3, 30, 4, 60, 5],
+            "skip-step:once@1": [1, 10, 1, 30, 4, 60, 5],
+            "execute-twice:once@3": [1, 10, 5, 30, 8, 60, 5],
+            "execute-twice:0.0": [1, 10, 3, 30, 6, 60, 5],
+        }
+        for fault, answers in expected.items():
+            with self.subTest(fault=fault), tempfile.TemporaryDirectory() as folder:
+                self.assertEqual(self.sequences(self.faulty(fault, folder=folder)), answers)
+        self.assertEqual({fault.partition(":")[0] for fault in expected if fault} | {"exchange-states"}, set(self.module.FAULTS))
+
+    def test_a_fault_that_happens_once_is_of_one_instance(self):
+        with tempfile.TemporaryDirectory() as folder:
+            one, other = (self.faulty("keep-state:once@1", folder=folder) for _ in range(2))
+            self.assertEqual([self.sequences(host)[-1] for host in (one, other)], [11, 5])
+            said = io.StringIO()
+            with mock.patch.object(sys, "stderr", said):
+                one.finalize()
+                other.finalize()
+        told = "model 'm': planted fault keep-state: committed"
+        self.assertEqual(said.getvalue().splitlines(), [f"{told} 1 of 1 chances", f"{told} 0 of 1 chances"])
+
+    def test_a_graph_that_resets_at_start_is_not_told_it(self):
+        host = self.host([self.state(initial="zero")], fault="keep-state")
+        self.assertEqual(self.sequences(host)[-1], 11)
+        self.assertEqual(host.graph.seen["START"], [[0]])
+
+    def test_states_of_ids_are_confused_with_those_of_other_ids(self):
+        host = self.faulty("state-of-another-slot:once@1", oldest=True, folder=tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, host.fault.marker.rpartition("/")[0])
+        self.answers(host, Request(1, 7, True))
+        self.answers(host, Request(10, 8, True))
+        self.assertEqual(self.answers(host, Request(2, 7)), [[12]])
+
+    def test_idle_slots_are_no_chance(self):
+        host = self.faulty("execute-twice")
+        self.answers(host, Request(1, 7, True), Request(9))
+        self.assertEqual((host.fault.chances, host.fault.committed), (1, 1))
+
+    def test_two_states_of_different_sizes_are_exchanged(self):
+        with mock.patch.dict(globals(), {"Sum": TwoStates}):
+            states = [self.state(input="Z", output="Z_OUT", dims=[1], initial="zero"), self.state(input="A", output="A_OUT", dims=[2], initial="zero")]
+            right, wrong = self.host(states), self.host(states, fault="exchange-states")
+        for host, answers in [(right, [[1], [12], [123]]), (wrong, [[1], [102], [303]])]:
+            begun = self.answers(host, Request(1, 7, True))
+            self.assertEqual([*begun, *self.answers(host, Request(2, 7)), *self.answers(host, Request(3, 7))], answers)
+        self.assertEqual(wrong.graph.seen["A"], [[2, 0]])
+
+    def test_a_fault_of_no_state_is_rejected(self):
+        for fault, states, words in [
+            ("keep-state", [], "'keep-state' needs 1 of the states that the server keeps, and the model has 0"),
+            ("exchange-states", [self.state()], "'exchange-states' needs 2 of the states that the server keeps, and the model has 1"),
+            ("lose-state", [self.state()], "unknown fault 'lose-state', known are keep-state, "),
+        ]:
+            with self.assertRaisesRegex(ValueError, words):
+                self.host(states, fault=fault)
+
+    def test_the_rows_of_a_state_may_be_along_another_axis(self):
+        with mock.patch.dict(globals(), {"Sum": RowsBehind}):
+            host = self.host([self.state(dims=[2, 3], initial="zero")])
+            alone = self.host([self.state(dims=[2, 1, 3], initial="zero")], batch=0)
+        self.assertEqual(self.answers(host, Request(1, 7, True), Request(10, 8, True)), [[1], [10]])
+        self.assertEqual(self.answers(host, Request(20, 8, True), Request(2, 9, True), Request(3, 6, True)), [[20], [2], [3]])
+        self.assertEqual(self.answers(host, Request(1, 8), Request(1, 9), Request(1, 6)), [[21], [3], [4]])
+        self.assertEqual(host.graph.seen["INPUT_STATE"], [[[20] * 3, [2] * 3, [3] * 3]] * 2)
+        for expected in ([[1]], [[3]]):
+            request = Request(sum(expected[0]) // 2 + 1, 7, expected == [[1]])
+            request.tensors = {name: tensor[0] for name, tensor in request.tensors.items()}
+            self.assertEqual([self.answers(alone, request)], expected)
+
+    def test_the_axis_of_the_rows_is_the_open_one(self):
+        axis = host_module().batch_axis
+        for shape, dims, expected in [
+            ([2, "batch", 128], [2, 128], 1),
+            (["batch", 2, 128], [2, 128], 0),
+            ([2, 128, None], [2, 128], 2),
+            (["a", "b", 128], [-1, 128], 0),
+            ([2, 1, 128], [2, 128], 0),
+            ([2, 128], [2, 128], 0),
+            (None, [1], 0),
+        ]:
+            self.assertEqual(axis(shape, dims), expected, (shape, dims))
+
+    def test_results_that_are_smaller_or_larger_than_the_input_are_whole(self):
+        with mock.patch.dict(globals(), {"Sum": Longer}):
+            host = self.host()
+        self.assertEqual(self.answers(host, Request([1, 2], 7, True)), [[3, 3, 3, 3, 3]])
+        self.assertEqual(self.answers(host, Request([1, 2], 7), Request([4], 8)), [[3, 3, 3, 3, 3], [4, 4, 4, 4, 4]])
+
     def test_what_a_runtime_raises_is_the_answer(self):
         host = self.host()
         host.graph.run = mock.Mock(side_effect=RuntimeError("out of order"))
@@ -406,47 +586,57 @@ class Host(unittest.TestCase):
         self.answers(host, Request(1, "seven", True), Request(2), Request(3, 9, True))
         self.assertEqual(host.graph.seen["ID"], [[b"seven"], [b""], [b"9"]])
 
-    def second_axis(self, **changed):
-        """A host of SecondAxis, whose configuration has the state of a row as [1, 1]."""
-        parameters = {"batch_axes": '{"INPUT_STATE": 1, "OUTPUT_STATE": 1}', "constants": '{"RATE": 2}', **changed}
-        with mock.patch.dict(globals(), {"Sum": SecondAxis}):
-            return self.host([self.state(dims=[1, 1], initial="zero")], inputs=["RATE"], **parameters)
-
-    def test_rows_lie_along_the_axis_that_is_declared(self):
-        host = self.second_axis()
-        self.assertEqual(self.answers(host, Request(1, 7, True), Request(10, 8, True), Request(100, 9, True)), [[2], [20], [200]])
-        self.assertEqual(self.answers(host, Request(2, 7), Request(20, 8), Request(200, 9)), [[6], [60], [600]])
-        self.assertEqual(host.graph.shapes["INPUT_STATE"], (1, 3, 1))
+    def rated(self, constants='{"RATE": 2}', **parameters):
+        """A host of Rated, whose sequences begin with 0."""
+        with mock.patch.dict(globals(), {"Sum": Rated}):
+            return self.host([self.state(initial="zero")], inputs=["RATE"], sequence_stress_constants=constants, **parameters)
 
     def test_a_constant_is_given_to_the_graph_as_it_is(self):
-        host = self.second_axis(constants='{"RATE": 3}')
-        self.assertEqual(self.answers(host, Request(1, 7, True)), [[3]])
-        self.assertEqual(host.graph.shapes["RATE"], ())
+        for constants, answer in [('{"RATE": 2}', [2]), ('{"RATE": 3}', [3])]:
+            host = self.rated(constants)
+            self.assertEqual(self.answers(host, Request(1, 7, True), Request(1, 8, True)), [answer, answer])
+            self.assertEqual(host.graph.rate.shape, ())
 
     def test_a_request_with_another_value_is_rejected_and_keeps_its_state(self):
-        import numpy
-
-        def rated(rate, *arguments):
-            request = Request(*arguments)
-            request.tensors["RATE"] = numpy.array([[rate]], dtype=numpy.int32)
-            return request
-
-        host = self.second_axis()
-        self.assertEqual(self.answers(host, rated(2, 1, 7, True), rated(2, 10, 8, True)), [[2], [20]])
-        rejected, accepted, idle = host.execute([rated(5, 1, 7), rated(2, 10, 8), rated(0, 99)])
+        host = self.rated()
+        self.assertEqual(self.answers(host, with_rate(2, 1, 7, True), with_rate(2, 10, 8, True)), [[2], [20]])
+        rejected, accepted, idle = host.execute([with_rate(5, 1, 7), with_rate(2, 10, 8), with_rate(0, 99)])
         self.assertEqual((accepted.error, accepted.outputs, idle.error), (None, {"OUTPUT": [[40]]}, None))
         self.assertEqual(rejected.error, "input 'RATE' is [[5]], and this model takes 2 only: send that, or leave 'RATE' out")
         self.assertEqual(self.answers(host, Request(1, 7), Request(10, 8)), [[4], [60]])
 
+    def test_a_rejected_request_takes_part_in_no_fault(self):
+        faults = sorted(set(host_module().FAULTS) - {"exchange-states"})
+        for fault in faults:
+            with self.subTest(fault=fault):
+                host = self.rated(fault=f"{fault}:0.0")
+                self.answers(host, Request(1, 7, True), Request(10, 8, True))
+                before = host.fault.chances
+                responses = host.execute([with_rate(5, 1, 7), with_rate(5, 1, 8, True)])
+                self.assertEqual([response.error is None for response in responses], [False, False])
+                self.assertEqual(host.fault.chances, before)
+                self.answers(host, Request(1, 7), Request(10, 8), Request(1, 9, True))
+                self.answers(host, Request(1, 7), Request(10, 8), Request(1, 6, True))
+                self.assertGreater(host.fault.chances, before)
+
+    def test_a_fault_beside_a_rejected_request_is_of_the_others(self):
+        for fault, answers in [("swap-states:once@1", [[202], [22]]), ("execute-twice:once@4", [[24], [202]])]:
+            with self.subTest(fault=fault), tempfile.TemporaryDirectory() as folder:
+                host = self.rated(fault=fault, folder=folder)
+                self.answers(host, Request(1, 7, True), Request(10, 8, True), Request(100, 9, True))
+                rejected, *accepted = host.execute([with_rate(5, 1, 7), Request(1, 8), Request(1, 9)])
+                self.assertIn("this model takes 2 only", rejected.error)
+                self.assertEqual([response.outputs["OUTPUT"][0] for response in accepted], answers)
+                self.assertEqual(self.answers(host, Request(1, 7)), [[4]])
+
     def test_parameters_that_mean_nothing_are_rejected(self):
-        for changed, words in [
-            (dict(constants="16000"), "sequence_stress_constants is '16000', which is no JSON object"),
-            (dict(batch_axes="{"), "sequence_stress_batch_axes is '{', which is no JSON object"),
-            (dict(constants='{"SR": 1}'), "sequence_stress_constants has 'SR', which is no input"),
-            (dict(batch_axes='{"STATE": 1}'), "sequence_stress_batch_axes has 'STATE', which is no tensor"),
+        for constants, words in [
+            ("16000", "sequence_stress_constants is '16000', which is no JSON object"),
+            ("{", "sequence_stress_constants is '{', which is no JSON object"),
+            ('{"SR": 1}', "sequence_stress_constants has 'SR', which is no input"),
         ]:
             with self.assertRaisesRegex(ValueError, words):
-                self.second_axis(**changed)
+                self.rated(constants)
 
     def test_an_execution_takes_its_time(self):
         host = self.host()

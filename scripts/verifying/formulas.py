@@ -1,6 +1,8 @@
 """The formulas once more, in plain Python: what a row is answered with, and the state that it leaves."""
 
 WIDTHS = {"INT8": 8, "INT16": 16, "INT32": 32, "INT64": 64, "UINT8": 8, "UINT16": 16, "UINT32": 32, "UINT64": 64, "TEXT": 32}
+# What configurations say in place of a formula; networks.py has what is computed then.
+NO_FORMULA = "none"
 UNSIGNED = {"UINT8", "UINT16", "UINT32", "UINT64"}
 # Up to where a floating-point type has all whole numbers, and halves up to half of that.
 EXACT = {"FP16": 2**11, "BF16": 2**8, "FP32": 2**24, "FP64": 2**53}

@@ -4,6 +4,7 @@ import re
 
 from triton import hosting
 
+from .formulas import NO_FORMULA
 from .install import InstallError
 
 FORMATS = {"onnxruntime": "onnx", "openvino": "openvino", "pytorch": "torchscript", "tensorrt": "tensorrt"}
@@ -37,9 +38,9 @@ def described(messages, config, folder):
     batch = config.max_batch_size or None
     element = element_of(messages, config.input[0].data_type)
     tensors = {config.input[0].name: (element, list(config.input[0].dims))}
-    outputs = {config.output[0].name: (element, list(config.output[0].dims))}
+    outputs = {output.name: (element_of(messages, output.data_type), list(output.dims)) for output in config.output}
     for state in batching.state:
-        tensors[state.input_name] = outputs[state.output_name] = (element, list(state.dims))
+        tensors[state.input_name] = outputs[state.output_name] = (element_of(messages, state.data_type), list(state.dims))
     controls = {control.name: of_control(messages, control.control[0]) for control in batching.control_input}
     tensors.update((name, (control, [1])) for name, control in controls.items())
     corrids = [control for name, control in controls.items() if plain(name) == "CORRID"]
@@ -51,11 +52,12 @@ def described(messages, config, folder):
         "element": element,
         "batch": batch,
         "width": None if config.input[0].dims[0] < 0 else config.input[0].dims[0],
-        "control": next(iter(controls.values())),
+        "control": next(iter(controls.values()), None),
         "corrid": corrids[0] if corrids else None,
         "adds_corrid": formula.endswith(PLUS_CORRID),
         "initial": int(parameters.get("sequence_stress_initial_state", 0)) if formula_of(formula, batching.state) == "stateful" else None,
         # TorchScript knows its inputs by their places, which are in their names.
+        "states": [{"input": plain(state.input_name), "output": plain(state.output_name)} for state in batching.state],
         "inputs": listed(sorted(tensors.items(), key=lambda tensor: place(tensor[0])), batch),
         "outputs": listed(outputs.items(), batch),
         "rejected": None,
@@ -63,6 +65,8 @@ def described(messages, config, folder):
 
 
 def formula_of(formula, states):
+    if formula == NO_FORMULA:
+        return NO_FORMULA
     if states:
         return "implicit-with-initial-state" if states[0].initial_state else "implicit"
     return FORMULAS[formula.removesuffix(PLUS_CORRID)]

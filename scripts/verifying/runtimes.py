@@ -63,7 +63,7 @@ class Onnxruntime:
         path = folder / "model.onnx"
         self.onnx.checker.check_model(str(path), full_check=True)
         element = model["element"]
-        names = [output["name"] for output in model["outputs"]]
+        outputs = {output["name"]: "FP32" if output["element"] == "BF16" else output["element"] for output in model["outputs"]}
         options = self.runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         file = self.with_readable_outputs(path) if element == "BF16" else path.read_bytes()
@@ -71,9 +71,14 @@ class Onnxruntime:
 
         def execute(given):
             answers = session.run(None, {name: self.value(*tensor) for name, tensor in given.items()})
-            return {name: numbers("FP32" if element == "BF16" else element, answer) for name, answer in zip(names, answers)}
+            return {name: numbers(of_output, answer) for (name, of_output), answer in zip(outputs.items(), answers)}
 
         return execute
+
+    def network(self, folder):
+        """What a network is, as its graph is called, and its weights by name."""
+        graph = self.onnx.load(str(folder / "model.onnx")).graph
+        return graph.name, {weights.name: self.onnx.numpy_helper.to_array(weights) for weights in graph.initializer}
 
     def with_readable_outputs(self, path):
         """The model with its outputs, which are of BF16, as FP32: numpy has no type for them."""

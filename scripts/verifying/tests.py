@@ -1,6 +1,9 @@
 """Tests of what compares answers: a right model passes, and each kind of wrong one is seen."""
 
+import sys
 import unittest
+
+from triton import install
 
 from . import formulas, runs, steps
 
@@ -80,6 +83,101 @@ class Runs(unittest.TestCase):
                 wrong = model(formula, initial=0 if formula == "stateful" else None)
                 with self.subTest(formula=formula, mistake=mistake), self.assertRaises(runs.Difference):
                     runs.run(wrong, Executor(wrong, mistake))
+
+
+SIZES = {"gru": {"STATE": [4]}, "lstm": {"HIDDEN": [4], "CELL": [4]}, "conv": {"CACHE": [3, 5]}, "two_state": {"ZETA": [2], "ALPHA": [5]}}
+SHAPES = {
+    "gru": {"cell.W": [1, 12, 3], "cell.R": [1, 12, 4], "cell.B": [1, 24], "head.weight": [4, 3], "head.bias": [3]},
+    "lstm": {"cell.W": [1, 16, 3], "cell.R": [1, 16, 4], "cell.B": [1, 32], "head.weight": [4, 3], "head.bias": [3]},
+    "conv": {"conv.weight": [3, 1, 6], "conv.bias": [3], "head.weight": [3, 3], "head.bias": [3]},
+    "two_state": {
+        "zeta.fade": [2],
+        "zeta.weight": [3, 2],
+        "alpha.fade": [5],
+        "alpha.weight": [3, 5],
+        "alpha.share": [5],
+        "head.zeta": [2, 3],
+        "head.alpha": [5, 3],
+        "head.input": [3, 3],
+    },
+}
+
+
+def with_numpy():
+    """NumPy, and the networks, which need it."""
+    packages = str(install.client_packages())  # NVIDIA's client comes with numpy.
+    if packages not in sys.path:
+        sys.path.insert(0, packages)
+    import numpy
+
+    from . import networks
+
+    return numpy, networks
+
+
+def network(name, batch=4):
+    """A network of three elements: its model and its weights."""
+    numpy, _ = with_numpy()
+
+    def described(name, sizes, element="FP32"):
+        return {"name": name, "element": element, "dims": [-1, *sizes] if batch else sizes}
+
+    states = SIZES[name]
+    counts = [described("COUNT", [1], "INT64")] if name == "two_state" else []
+    after = [described(f"{state}_OUT", sizes) for state, sizes in states.items()]
+    inputs = [described("INPUT", [3]), *(described(state, sizes) for state, sizes in states.items())]
+    told = [{"input": state, "output": f"{state}_OUT"} for state in states]
+    generator = numpy.random.default_rng(1)
+    weights = {name: generator.uniform(-0.7, 0.7, shape).astype("float32") for name, shape in SHAPES[name].items()}
+    return {"batch": batch, "inputs": inputs, "outputs": [described("OUTPUT", [3]), *counts, *after], "states": told}, weights
+
+
+def executing(model, name, weights, mistake=None):
+    """A network in 32 bits, as a runtime runs it, which makes one mistake if it is told to."""
+    numpy, networks = with_numpy()
+
+    def execute(given):
+        values = [numpy.array(numbers, dtype="float32").reshape(shape if model["batch"] else [1, *shape]) for _, shape, numbers in given.values()]
+        if mistake == "a state is forgotten":
+            values[-1] = values[-1] * 0
+        if mistake == "rows are exchanged":
+            values[1] = values[1][::-1]
+        outputs, after = networks.NETWORKS[name](weights, *values)
+        if mistake == "a state is wrong":
+            after[0] = after[0] + numpy.float32(1e-3)
+        if mistake == "no number":
+            outputs[0] = outputs[0] * numpy.nan
+        arrays = [array if model["batch"] else array[0] for array in (*outputs, *after)]
+        if mistake == "the shape is wrong":
+            arrays[0] = arrays[0][..., :2]
+        return {output["name"]: (list(array.shape), array.reshape(-1).tolist()) for output, array in zip(model["outputs"], arrays)}
+
+    return execute
+
+
+class Networks(unittest.TestCase):
+    def run_network(self, name, batch=4, mistake=None, changed=None):
+        _, networks = with_numpy()
+        model, weights = network(name, batch)
+        other = {**weights, changed: weights[changed] + weights[changed].dtype.type(0.01)} if changed else weights
+        networks.run(model, name, other, executing(model, name, weights, mistake))
+
+    def test_right_networks_pass(self):
+        for name in SIZES:
+            for batch in (4, None):
+                self.run_network(name, batch)
+
+    def test_each_mistake_is_seen(self):
+        for name in SIZES:
+            for mistake in ("a state is forgotten", "rows are exchanged", "a state is wrong", "no number", "the shape is wrong"):
+                with self.subTest(name=name, mistake=mistake), self.assertRaises(runs.Difference):
+                    self.run_network(name, mistake=mistake)
+
+    def test_other_weights_are_seen(self):
+        for name, shapes in SHAPES.items():
+            for changed in shapes:
+                with self.subTest(name=name, changed=changed), self.assertRaises(runs.Difference):
+                    self.run_network(name, changed=changed)
 
 
 class Formulas(unittest.TestCase):

@@ -8,13 +8,17 @@ import json
 import sys
 from pathlib import Path
 
-from . import runs, runtimes
+from . import formulas, networks, runs, runtimes
 
 
 def outcome(runtime, model, folder):
     """What is wrong with a model; None where nothing is."""
     try:
-        runs.run(model, runtime.load(model, folder))
+        execute = runtime.load(model, folder)
+        if model["formula"] == formulas.NO_FORMULA:
+            networks.run(model, *runtime.network(folder), execute)
+        else:
+            runs.run(model, execute)
     except runs.Difference as difference:
         return str(difference)
     except Exception as problem:  # Whatever a runtime raises is what is wrong.

@@ -21,9 +21,14 @@ Families:
   implicit       running sum; the server keeps the state (INPUT_STATE,
                  OUTPUT_STATE). Not on the Python backend
   dyna_implicit  the same under Oldest
+  gru, lstm, conv, two_state
+                 networks with seeded weights, and no formula: float32, ONNX, state
+                 kept by the server from zeros. Direct; with dyna_ before the name,
+                 Oldest. conv keeps the last 32 frames of INPUT
 The project's own tests use further families: stateless, dyna_stateless (every
 backend), oldest, ragged (Python, native), echo, dyna_echo, decoupled,
-decoupled_oldest, iterative (native).
+decoupled_oldest, iterative, two_state, dyna_two_state, two_state_crossed,
+dyna_two_state_crossed (native).
 
 The parameter sequence_stress_formula of each config.pbtxt names the formula. The
 command leaves out what a format cannot hold, and prints why. For TensorRT it
@@ -62,6 +67,9 @@ pub struct RepositoryArgs {
     /// Give INPUT and OUTPUT the shape [-1] instead of [1]; native and Python models with their own state always have it
     #[arg(long)]
     pub variable: bool,
+    /// Elements of INPUT and OUTPUT of the networks, 1 to 1024 [default: 16]
+    #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", allow_negative_numbers = true)]
+    pub width: Option<NonZeroU32>,
     /// Strategy of all models [default: that of the family]
     #[arg(long, value_enum, ignore_case = true)]
     pub strategy: Option<Strategy>,
@@ -164,7 +172,10 @@ fn several<T: Copy + Display>(word: &str, each: &[T], groups: &[(&str, &[T])]) -
 }
 
 fn dtypes() -> String {
-    format!("Data types: {} (INT32 with BOOL controls) or all [default: int32]", Dtype::ALL.map(Dtype::name).join(", "))
+    format!(
+        "Data types: {} (INT32 with BOOL controls) or all [default: int32; float32 for gru, lstm, conv and two_state]",
+        Dtype::ALL.map(Dtype::name).join(", ")
+    )
 }
 
 fn execution(text: &str) -> Result<Duration, String> {
@@ -204,12 +215,20 @@ impl RepositoryArgs {
     /// # Errors
     /// What does not go together, or a file that cannot be read, in one line.
     pub fn matrix(&self) -> Result<Matrix, String> {
-        let dtypes = if self.all { &Dtype::ALL[..] } else { &[Dtype::Int32] };
-        let backends = all_of(&self.backend, if self.tester { &[Backend::Native] } else { &Backend::ALL });
+        let dtypes = if self.all { &Dtype::ALL[..] } else { &[] };
+        let forms = self.forms()?;
+        let backends: &[_] = if self.tester {
+            &[Backend::Native]
+        } else if forms.iter().any(|form| form.family.has_formula()) {
+            &Backend::ALL
+        } else {
+            &[Backend::Onnxruntime]
+        };
+        let backends = all_of(&self.backend, backends);
         if self.tester && !matches!(backends[..], [Backend::Native | Backend::Python]) {
             return Err("--tester is of one backend, native or python".to_owned());
         }
-        Ok(Matrix { backends, dtypes: all_of(&self.dtype, dtypes), forms: self.forms()?, options: self.options() })
+        Ok(Matrix { backends, dtypes: all_of(&self.dtype, dtypes), forms, options: self.options() })
     }
 
     fn forms(&self) -> Result<Vec<Form>, String> {
@@ -266,6 +285,7 @@ impl RepositoryArgs {
             prefix: self.prefix.clone(),
             plain_names: self.plain_names,
             release: self.release.clone(),
+            network_width: self.width.map(NonZeroU32::get),
         }
     }
 }

@@ -4,6 +4,7 @@ mod check;
 mod explain;
 mod export;
 mod faults;
+mod golden;
 mod output;
 mod plan;
 mod progress;
@@ -45,6 +46,7 @@ pub fn main() -> ExitCode {
     let code = match Cli::read() {
         Ok(Cli { command: Some(Command::Plan(args)), .. }) => plan::print(&args),
         Ok(Cli { command: Some(Command::Check(args)), .. }) => check::check(&args),
+        Ok(Cli { command: Some(Command::Golden(args)), .. }) => golden::golden(&args),
         Ok(Cli { command: Some(Command::Serve(args)), .. }) => serve::serve(&args),
         Ok(Cli { command: Some(Command::Repository(args)), .. }) => repository::repository(&args),
         Ok(Cli { command: Some(Command::Proxy(args)), .. }) => proxy::proxy(&args),

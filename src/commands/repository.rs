@@ -35,8 +35,9 @@ pub(super) fn repository(args: &RepositoryArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn line(Written { name, backend, formula, strategy, .. }: &Written) -> String {
-    format!("{name:<50} {:<11} {strategy:<6} {}", backend.name(), formula.name())
+fn line(model: &Written) -> String {
+    let Written { name, backend, strategy, .. } = model;
+    format!("{name:<50} {:<11} {strategy:<6} {}", backend.name(), model.formula_name())
 }
 
 fn by_backend(models: &[Written]) -> String {

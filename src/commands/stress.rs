@@ -15,13 +15,14 @@ use tracing_subscriber::{filter::Targets, layer::SubscriberExt as _, util::Subsc
 
 use super::{
     Failure as CommandFailure,
+    golden::expected,
     output::{Files, check_different, check_history_file, print, say_error},
     progress::Display,
     resolve, runtime,
     signals::Signals,
 };
 use crate::{
-    cli::{EndpointArgs, StressArgs, with_hints},
+    cli::{EndpointArgs, StressArgs, quoted, with_hints},
     frame::HistoryPlan,
     preflight::Preflight,
     report::{Extent, LiveLines, PlantedFault, Summary, write_preflight, write_text},
@@ -59,6 +60,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         scenario.target.embed(server.address, server.http);
         scenario.target.metrics = Some(server.metrics.into());
     }
+    let golden = expected(&args.expect, &scenario, &args.endpoint, scenario.longest())?;
     let replay = replay_line(&args.endpoint, &source, &load_words(args, &scenario), seed, &scenario.target);
     let saw_violation = Arc::default();
     let mut terminal = Terminal {
@@ -85,6 +87,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         restart: restart(&args.endpoint, server.as_ref()),
         program: env::current_exe().ok(),
         server_memory: args.endpoint.server_memory(),
+        golden,
         ..Setup::new(scenario.clone(), seed)
     };
     let runtime = runtime()?;
@@ -172,7 +175,7 @@ fn load_words(args: &StressArgs, scenario: &Scenario) -> Vec<String> {
         args.response_limit.map(|limit| format!("--response-limit {}ms", limit.duration().as_millis())),
         args.require_claims.then(|| "--require-claims".to_owned()),
     ];
-    words.into_iter().flatten().collect()
+    words.into_iter().flatten().chain(args.expect.words()).collect()
 }
 
 /// The command line that sends the same again; what the preflight takes of the hints is added to it.
@@ -207,16 +210,6 @@ pub(super) fn replay_line(
     words.push(format!("-m {}", quoted(&target.model)));
     words.extend(source.argument().map(|scenario| format!("--scenario {}", quoted(&scenario))));
     words.join(" ")
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// Shows the run to a person.

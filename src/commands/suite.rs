@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use self::board::{Board, Lookout};
 use super::{
     Failure as CommandFailure,
+    golden::expected,
     output::{ResultFile, print, say_error},
     runtime, seed_from_the_clock,
     stress::{interrupts, planted_faults, replay_line, restart, start_server},
@@ -29,6 +30,7 @@ use crate::{
     report::{ScenarioOutcome, SuiteResult, Summary, counted},
     run::{RunError, Setup, cannot_disturb, run},
 };
+use oracle::golden::Golden;
 use reference::Options;
 use wire::transport::{Access, Client};
 use workload::{
@@ -58,11 +60,13 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
     if let Some(setup) = args.endpoint.server_setup(seed) {
         Options::from(setup).check().map_err(CommandFailure::wrong_input)?;
     }
+    let golden = expected(&args.expect, &first, &args.endpoint, longest(&chosen, args)?)?;
     let began = Instant::now();
     let jobs = if args.endpoint.embedded { args.jobs.map_or(JOBS, std::num::NonZeroU32::get) } else { 1 };
     let suite = Suite {
         args,
         seed,
+        golden,
         board: Board::new(args.quiet, &chosen),
         left: Mutex::new(chosen.into_iter().collect()),
         is_over: AtomicBool::new(false),
@@ -112,10 +116,23 @@ fn chosen(args: &SuiteArgs) -> Result<Vec<Chosen>, CommandFailure> {
     Ok(chosen)
 }
 
+/// How many steps the sequences of these scenarios have at the most.
+fn longest(chosen: &[Chosen], args: &SuiteArgs) -> Result<u32, CommandFailure> {
+    let mut longest = 1;
+    for (_, builtin) in chosen {
+        let source = Source::from_text(builtin.name, builtin.text);
+        let overrides = Overrides { transport: None, ..args.endpoint.overrides() };
+        longest = longest.max(Scenario::resolve(&source, overrides)?.longest());
+    }
+    Ok(longest)
+}
+
 /// A suite that is under way.
 struct Suite<'a> {
     args: &'a SuiteArgs,
     seed: Seed,
+    /// What the model answers, where no formula says it.
+    golden: Option<Arc<Golden>>,
     board: Board,
     left: Mutex<VecDeque<Chosen>>,
     is_over: AtomicBool,
@@ -168,7 +185,7 @@ impl Suite<'_> {
         if !endpoint.embedded {
             scenario.correlation_ids.first = scenario.correlation_ids.first.saturating_add(place * IDS_APART);
         }
-        let replay = replay_line(endpoint, &source, &[], self.seed, &scenario.target);
+        let replay = replay_line(endpoint, &source, &self.args.expect.words(), self.seed, &scenario.target);
         // A scenario before may have restarted the server, which is another process since.
         let mut server_memory = endpoint.server_memory();
         if let Some(gone) = server_memory.take_if(|source| place > 0 && source.has_ended()) {
@@ -183,6 +200,7 @@ impl Suite<'_> {
             restart: restart(endpoint, server.as_ref()),
             program: env::current_exe().ok(),
             server_memory,
+            golden: self.golden.clone(),
             ..Setup::new(scenario, self.seed)
         };
         let mut lookout = self.board.lookout(place, Arc::clone(&self.saw_violation));
@@ -209,7 +227,9 @@ async fn one(
     let access = Access::new(target).map_err(CommandFailure::could_not_test)?;
     let client = Client::new(target.endpoint.for_calls(), &access, scenario.limits.connect_ms.duration())
         .map_err(CommandFailure::could_not_test)?;
-    let preflight = Preflight::ask(&client, &scenario, setup.hints).await.map_err(CommandFailure::could_not_test)?;
+    let preflight = Preflight::ask(&client, &scenario, setup.hints, setup.golden.as_ref())
+        .await
+        .map_err(CommandFailure::could_not_test)?;
     let unable = match beyond(&scenario, &preflight) {
         Some(why) => Some(why),
         // Looking does something to the server.

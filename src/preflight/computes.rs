@@ -16,6 +16,10 @@ use workload::{
     wording::counted,
 };
 
+/// What is done with a model that computes anything else.
+pub(crate) const WITHOUT_FORMULA: &str = "--golden auto finds out before the run what any model answers and judges by that, and \
+                                          --expect none judges all but the content of outputs";
+
 /// What the model computes: what its configuration says, or else the command line, or else the running sum from 0. What the
 /// configuration says is no longer told.
 pub(super) fn arithmetic(
@@ -32,16 +36,14 @@ pub(super) fn arithmetic(
         None => told.formula.unwrap_or_default(),
         Some(text) => {
             unused.formula = told.formula.take();
-            let known = Formula::NAMES.join(", ");
-            let unknown = || {
-                format!(
-                    "model '{name}' says that it computes '{text}' ({}): the tool knows {known}",
-                    Formula::PARAMETER
-                )
-            };
-            Formula::named(text).ok_or_else(unknown)?
+            let unknown =
+                || format!("model '{name}' says that it computes '{text}' ({}): {WITHOUT_FORMULA}", Formula::PARAMETER);
+            Formula::named(text).filter(|formula| *formula != Formula::Golden).ok_or_else(unknown)?
         }
     };
+    if formula == Formula::Golden {
+        return Err(format!("--formula {formula} names no formula: {WITHOUT_FORMULA}"));
+    }
     let initial_state = match parameter(Arithmetic::INITIAL_STATE) {
         None => told.initial_state.unwrap_or_default(),
         Some(text) => {

@@ -34,6 +34,7 @@ pub(crate) fn told(scenario: &Scenario, told: Hints) -> Preflight {
         has_statistics: false,
         told,
         configuration: None,
+        golden: None,
         notes,
     }
 }

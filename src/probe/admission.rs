@@ -84,7 +84,7 @@ impl Preflight {
         let connection = Link::to(&scenario.target.endpoint, access, scenario.limits.connect_ms.duration());
         let mut stream = connection.and_then(|its| OwnStream::open(model, &its, by, id)).ok()?;
         let request = RequestId { worker: scenario.workers(), context: 0, sequence: 0, step: 0 };
-        let value = model.arithmetic.number(1);
+        let value = model.values().of(request, 1);
         let step = Step { request, pattern: Pattern::Valid, start: true, end: true, value, of: 1, special: None };
         stream.send(step);
         stream.outgoing = None;

@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use crate::preflight::Preflight;
 use oracle::{
-    Oracle, Purpose, Ruling, Violation,
+    Oracle, Purpose, Ruling, Violation, ViolationKind,
     diagnosis::{ModelFacts, explain},
     history::Entry,
 };
@@ -56,10 +56,11 @@ impl Aside {
     /// Judges what happened on a sequence. Its violations go to the trail.
     pub(crate) fn observe(&mut self, trail: &mut Trail, at: Nanos, context: u32, kind: EventKind) -> Ruling {
         let place = self.place(context);
-        let event = self.oracle.read(Event { at, context: place, lane: Lane::FIRST, kind });
-        trail.happened(Entry::new(event.clone(), self.ids[context as usize]));
         // The oracle knows one worker.
-        let mut ruling = self.oracle.observe(Event { context: ContextId { worker: 0, context }, ..event });
+        let known = ContextId { worker: 0, context };
+        let event = self.oracle.read(Event { at, context: known, lane: Lane::FIRST, kind });
+        trail.happened(Entry::new(Event { context: place, ..event.clone() }, self.ids[context as usize]));
+        let mut ruling = self.oracle.observe(event);
         for mut violation in ruling.violations.drain(..) {
             if let Some(accused) = &mut violation.place {
                 accused.worker = place.worker;
@@ -72,6 +73,11 @@ impl Aside {
 }
 
 impl Trail {
+    /// Whether as many responses as that had wrong outputs.
+    pub(super) fn is_all_wrong(&self, steps: usize) -> bool {
+        self.violations.iter().filter(|violation| violation.kind == ViolationKind::WrongOutput).count() >= steps
+    }
+
     fn happened(&mut self, entry: Entry) {
         self.requests += u64::from(matches!(entry.what, EventKind::Sent(_)));
         if self.entries.len() >= ENTRIES {
@@ -88,7 +94,7 @@ impl Trail {
 }
 
 /// A stream that carries one sequence.
-pub(super) struct OwnStream {
+pub(crate) struct OwnStream {
     /// None when no further step follows.
     pub(super) outgoing: Option<Outgoing>,
     pub(super) incoming: Incoming,
@@ -96,19 +102,19 @@ pub(super) struct OwnStream {
 
 impl OwnStream {
     /// Opens one over `link`, if that leads to where this transport is spoken.
-    pub(super) fn open(model: &Model, link: &Link, by: Transport, id: WireId) -> Result<Self, CallError> {
+    pub(crate) fn open(model: &Model, link: &Link, by: Transport, id: WireId) -> Result<Self, CallError> {
         let Stream { outgoing, incoming } = Stream::open(link, by, RequestTemplate::of(model, id))?;
         Ok(Self { outgoing: Some(outgoing), incoming })
     }
 
     /// Hands over a step. Returns whether there was room for it.
-    pub(super) fn send(&self, step: Step) -> bool {
+    pub(crate) fn send(&self, step: Step) -> bool {
         let room = self.outgoing.as_ref().and_then(Outgoing::room_now);
         room.map(|room| room.send(step)).is_some()
     }
 
     /// What comes within `limit` of now, or that nothing has come in answer to `request`.
-    pub(super) async fn answer(&mut self, request: RequestId, limit: Duration) -> EventKind {
+    pub(crate) async fn answer(&mut self, request: RequestId, limit: Duration) -> EventKind {
         let Ok(message) = timeout(limit, self.incoming.next()).await else {
             // Some of what it is answered with may have come.
             let part = self.incoming.unfinished(request);

@@ -246,7 +246,7 @@ impl Resting<'_> {
         let preflight = self.site.preflight;
         let ContextId { worker, context } = self.aside.place(0);
         let request = RequestId { worker, context, sequence: self.number, step };
-        let value = preflight.model.arithmetic.number(self.number.into());
+        let value = preflight.model.values().of(request, self.number.into());
         let step =
             Step { request, pattern: Pattern::Pause, start: step == 0, end: step == 1, value, of: 2, special: None };
         self.observe(EventKind::Sent(step));

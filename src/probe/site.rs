@@ -1,4 +1,4 @@
-//! Where the tool's own sequences go.
+//! Where the tool's own sequences go, when, and whether the server is still there.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -30,7 +30,7 @@ pub(crate) struct Liveness {
 }
 
 impl Site<'_> {
-    pub(super) fn link(&self) -> Result<Link, CallError> {
+    pub(crate) fn link(&self) -> Result<Link, CallError> {
         Link::to(&self.scenario.target.endpoint, self.access, self.scenario.limits.connect_ms.duration())
     }
 
@@ -71,7 +71,7 @@ impl Site<'_> {
 pub(crate) struct Clock(OnceLock<Instant>);
 
 impl Clock {
-    pub(super) fn started() -> Self {
+    pub(crate) fn started() -> Self {
         Self(Instant::now().into())
     }
 

@@ -169,7 +169,7 @@ impl Terms {
 
 /// The first of so many correlation IDs that belong to no worker; those for the slot check come before them, or, where there are to
 /// be none, are these.
-pub(super) fn free_ids(scenario: &Scenario, slots: u32, count: u64) -> Option<NonZeroU64> {
+pub(crate) fn free_ids(scenario: &Scenario, slots: u32, count: u64) -> Option<NonZeroU64> {
     let own = u64::from(MORE_ATTEMPTS) * (u64::from(slots) + 1);
     let first = unused_ids(scenario, own.checked_add(count)?)?;
     if count == 0 { Some(first) } else { first.checked_add(own) }

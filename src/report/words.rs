@@ -13,10 +13,12 @@ pub(super) use self::verdict::{doubt, missed};
 use oracle::{
     Answer, CountBounds, Disorder, Evidence, Leak, Place, Purpose, Sender, State, Subject, Taken, Violation,
     ViolationKind,
+    golden::{Deviation, Differs, Named},
 };
 use workload::{
     controls::{self, Difference, Flag},
-    number::{Datatype, Number},
+    inputs::ElementType,
+    number::Number,
     sequence::Step,
     tensor::{Content, Held, Unlike},
     wording::counted,
@@ -107,6 +109,15 @@ fn expected_and_seen(violation: &Violation) -> (String, String) {
                 _ => String::new(),
             };
             (joined(expected, " or "), format!("{seen}{off_by}{}", ordered(disorder.as_ref())))
+        }
+        Evidence::Output { expected, seen, deviation, disorder } => {
+            let names: Vec<_> = expected.iter().map(|state| state.name.as_str()).collect();
+            let seen = output(seen.as_ref(), deviation.as_ref());
+            (format!("the outputs of {}", names.join(" or ")), format!("{seen}{}", ordered(disorder.as_ref())))
+        }
+        Evidence::ResponseOrder { seen } => {
+            let numbers: Vec<_> = seen.iter().map(ToString::to_string).collect();
+            ("the responses in their order".to_owned(), format!("them in the order {}", numbers.join(", ")))
         }
         Evidence::SumOfResponse { response, of, expected, seen } => {
             (format!("{expected} as response {response} of {of}"), format!("{seen}{}", off_by(*seen, *expected)))
@@ -331,9 +342,27 @@ fn unlike(Unlike { first, other }: &Unlike) -> String {
     format!("{}{other}", content(first))
 }
 
-fn elements(datatype: Datatype, count: usize) -> String {
-    let size = datatype.size();
+fn elements(datatype: ElementType, count: usize) -> String {
+    let size = datatype.size_in_words();
     if count > 1 { format!("{count} elements of {size}") } else { size.to_owned() }
+}
+
+/// What an output is that belongs to none of the states that are expected.
+fn output(seen: Option<&Named>, deviation: Option<&Deviation>) -> String {
+    let Some(Deviation { response, output, what }) = deviation.filter(|_| seen.is_none()) else {
+        return seen.map_or("outputs unlike those of any known state".to_owned(), |seen| {
+            format!("the outputs of {}", seen.name)
+        });
+    };
+    let which = response.map_or_else(String::new, |number| format!("response {number}, "));
+    let differs = match what {
+        Differs::Shape { expected, seen } => format!("shape {seen:?} in place of {expected:?}"),
+        Differs::Element { element } => format!("element {element} differs"),
+        Differs::Number { element, expected, seen, apart, tolerance } => {
+            format!("element {element} is {seen} in place of {expected}: {apart} off, tolerance {tolerance:e}")
+        }
+    };
+    format!("outputs unlike those of any known state: {which}'{output}', {differs}")
 }
 
 fn held(held: Held) -> String {

@@ -118,7 +118,9 @@ impl Prepared {
             }
             // A model that was loaded anew may have other slots.
             let asked = if shared.disturbances.any() {
-                Preflight::ask(client, &shared.setup.scenario, shared.setup.hints).await.map(Cow::Owned)
+                Preflight::ask(client, &shared.setup.scenario, shared.setup.hints, shared.setup.golden.as_ref())
+                    .await
+                    .map(Cow::Owned)
             } else {
                 Ok(Cow::Borrowed(&shared.preflight))
             };

@@ -40,7 +40,8 @@ impl Prepared {
         }
         let client = Client::new(scenario.target.endpoint.for_calls(), &access, scenario.limits.connect_ms.duration())
             .map_err(|error| RunError::Endpoint(error.to_string()))?;
-        let mut preflight = Preflight::ask(&client, scenario, setup.hints).await.map_err(RunError::Endpoint)?;
+        let mut preflight =
+            Preflight::ask(&client, scenario, setup.hints, setup.golden.as_ref()).await.map_err(RunError::Endpoint)?;
         if let Some(why) = preflight.cannot_be_sent(scenario) {
             return Err(RunError::Endpoint(why));
         }

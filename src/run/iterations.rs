@@ -30,7 +30,8 @@ impl Iterations {
     pub(super) fn of(shared: &Shared, worker: u32) -> Self {
         let Setup { scenario, seed, given, .. } = &shared.setup;
         let Some(given) = given else {
-            let plan = Box::new(WorkerPlan::new(scenario, *seed, worker));
+            let inputs = shared.preflight.model.tensors.as_ref().map(|tensors| &tensors.inputs);
+            let plan = Box::new(WorkerPlan::new(scenario, *seed, worker).with_inputs(inputs, *seed));
             return Self::Drawn { plan, manner: shared.preflight.manner() };
         };
         let mut left: Vec<_> = given.iter().filter(|its| its.worker == worker).cloned().collect();

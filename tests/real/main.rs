@@ -17,6 +17,7 @@ mod native_types;
 mod proto;
 mod server;
 mod silero;
+mod states;
 mod suite;
 mod tensors;
 mod types;

@@ -31,6 +31,7 @@ mod reference_bad_input;
 mod reference_decoupled;
 mod reference_memory;
 mod reference_types;
+mod reference_without_formula;
 mod replay;
 mod repository;
 mod run;

@@ -277,6 +277,29 @@ fn state_begins_with_what_is_asked_for() {
 }
 
 #[test]
+fn models_with_two_states_name_both_and_the_output_that_tells_the_second() {
+    let target = Target::new();
+    let words = ["--backend", "native", "--family", "two_state,dyna_two_state_crossed", "--initial-state", "zero"];
+    done(&[&[&*target.path][..], &words].concat());
+    let written = files(target.path.as_ref());
+    let states = |model: &str| -> Vec<String> {
+        let config = text(&written[&format!("/{model}/config.pbtxt")]);
+        assert!(config.contains("output { name: \"COUNT\" data_type: TYPE_INT64 dims: [ 1 ] }"), "{config}");
+        assert!(config.contains("string_value: \"running-sum\""), "{config}");
+        let lines = config.lines().map(str::trim);
+        lines.filter(|line| line.starts_with("input_name") || line.starts_with("dims")).map(str::to_owned).collect()
+    };
+    assert_eq!(
+        states("two_state_initial_sequence_int32"),
+        ["input_name: \"ZETA_STATE\"", "dims: [ 2 ]", "input_name: \"ALPHA_STATE\"", "dims: [ 5 ]"]
+    );
+    assert_eq!(
+        states("two_state_crossed_initial_dyna_sequence_int32"),
+        ["input_name: \"CACHE\"", "dims: [ 1 ]", "input_name: \"CACHE_LEN\"", "dims: [ 1 ]"]
+    );
+}
+
+#[test]
 fn what_there_is_not_is_rejected_in_a_line_and_nothing_is_left() {
     for (words, expected) in [
         (&["--backend", "caffe2"][..], "give one of onnxruntime, openvino, pytorch"),
@@ -287,6 +310,8 @@ fn what_there_is_not_is_rejected_in_a_line_and_nothing_is_left() {
         (&["--backend", "openvino", "--dtype", "object"], "neither read nor write numbers as texts"),
         (&["--backend", "openvino", "--family", "sequence", "--strategy", "oldest"], "no row of its own"),
         (&["--backend", "onnxruntime", "--family", "echo"], "family echo is of the native backend alone"),
+        (&["--backend", "onnxruntime", "--family", "two_state_crossed"], "is of the native backend alone"),
+        (&["--backend", "native", "--family", "two_state", "--initial-state", "file"], "a file is for one state"),
         (&["--backend", "onnxruntime", "--family", "oldest"], "of the native backend and the Python one alone"),
         (&["--backend", "pytorch", "--family", "dyna_sequence", "--corrid", "uint64"], "UINT64"),
         (&["--backend", "graphdef", "--family", "sequence", "--initial-state", "file"], "they keep nothing"),

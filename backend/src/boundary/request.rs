@@ -225,8 +225,18 @@ impl Request {
         Ok(wanted)
     }
 
-    /// Gives the server a new implicit state to keep for the sequence.
-    pub(crate) fn set_state(&self, name: &Name, state: &Tensor) -> Result<(), Failure> {
+    /// Gives the server new implicit states to keep for the sequence, in this order.
+    ///
+    /// # Errors
+    /// When that fails. Where the server did not take one of the tensors, it keeps what it had.
+    pub(crate) fn set_states(&self, states: &[Output]) -> Result<(), Failure> {
+        let places = states.iter().map(|(name, state)| self.new_state(name, state)).collect::<Result<Vec<_>, _>>()?;
+        // SAFETY: the request is not released, and so its states live; none of them is updated yet.
+        places.into_iter().try_for_each(|place| unsafe { check(c::TRITONBACKEND_StateUpdate(place)) })
+    }
+
+    /// A new implicit state with its content, of which the server takes no notice before its update.
+    fn new_state(&self, name: &Name, state: &Tensor) -> Result<*mut c::State, Failure> {
         let mut place = ptr::null_mut();
         let count = dims_count(&state.shape)?;
         // SAFETY: the request is not released; the server copies name and shape, which live over the call.
@@ -244,8 +254,7 @@ impl Request {
             // SAFETY: the state is valid until its update.
             unsafe { c::TRITONBACKEND_StateBuffer(place, buffer, size, memory, device) }
         })?;
-        // SAFETY: as above; it is not used any more.
-        unsafe { check(c::TRITONBACKEND_StateUpdate(place)) }
+        Ok(place)
     }
 
     /// Answers; the last answer is final.

@@ -74,6 +74,8 @@ pub(super) struct StateConfig {
     pub(super) input_name: String,
     pub(super) output_name: String,
     pub(super) data_type: String,
+    #[serde(default, deserialize_with = "sizes")]
+    pub(super) dims: Vec<i64>,
     #[serde(default)]
     pub(super) initial_state: Vec<serde::de::IgnoredAny>,
 }

@@ -1,5 +1,7 @@
 //! Makes graphs, and only such as are right.
 
+mod layers;
+
 use crate::{
     element::{ElementType, Scalar},
     graph::{Graph, Kept, Operation, Tensor, Value},

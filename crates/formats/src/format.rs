@@ -33,8 +33,11 @@ impl Format {
     /// The files of a graph.
     ///
     /// # Errors
-    /// Why the format does not take the graph, on one line: one of its types, or state.
+    /// Why the format does not take the graph, on one line: one of its types, state, or layers of a network.
     pub fn files(self, graph: &Graph) -> Result<Vec<File>, String> {
+        if graph.is_network() && self != Self::Onnx {
+            return Err(format!("{self:?}: layers of networks are written as ONNX alone"));
+        }
         let file = |name: &str, bytes| File { name: name.to_owned(), bytes };
         Ok(match self {
             Self::Onnx => vec![file("model.onnx", onnx::model(graph)?)],
@@ -46,5 +49,21 @@ impl Format {
             Self::GraphDef => vec![file("model.graphdef", tensorflow::graph_def(graph)?)],
             Self::TorchScript => vec![file("model.pt", torchscript::model(graph)?)],
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Format;
+    use crate::networks::{Network, graph};
+
+    #[test]
+    fn a_network_is_written_as_onnx_alone() {
+        let graph = graph(Network::Lstm, false, 4).expect("it has one");
+        assert!(Format::Onnx.files(&graph).is_ok());
+        for format in Format::ALL.into_iter().filter(|format| *format != Format::Onnx) {
+            let rejection = format.files(&graph).expect_err("it is rejected");
+            assert_eq!(rejection, format!("{format:?}: layers of networks are written as ONNX alone"));
+        }
     }
 }

@@ -51,6 +51,44 @@ pub(crate) enum Operation {
     Show,
     /// What the variable with this number held before this execution: of one with slots, as many rows as the operand has.
     Read(usize),
+    /// Constants of FP32, by the name that files have of them.
+    Weights(String, Vec<u8>),
+    Layer(Layer),
+}
+
+/// What a neural network computes, in FP32.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Layer {
+    /// The product of two matrices.
+    MatMul,
+    Tanh,
+    /// The operands one behind the other along this axis.
+    Concat(usize),
+    /// Along an axis, the elements from the first number on, and before the second.
+    Slice {
+        axis: usize,
+        from: u32,
+        to: u32,
+    },
+    /// New axes of size 1 at these places.
+    Unsqueeze(Vec<usize>),
+    /// Without these axes, whose size is 1.
+    Squeeze(Vec<usize>),
+    /// A convolution along the last axis, with as many groups, by kernels of this size.
+    Conv {
+        groups: u32,
+        size: u32,
+    },
+    /// Gated recurrent units with as many elements in their state; the state after one step.
+    Gru {
+        hidden: u32,
+    },
+    /// Long short-term memory with as many elements in each of its two states; the hidden one after one step.
+    Lstm {
+        hidden: u32,
+    },
+    /// The cell of the LSTM that is the operand.
+    CellOf,
 }
 
 /// A value with how it is made.
@@ -140,6 +178,11 @@ impl Graph {
         !self.variables.is_empty()
     }
 
+    /// It has layers of a network, which ONNX alone is written with.
+    pub(crate) fn is_network(&self) -> bool {
+        self.nodes.iter().any(|node| matches!(node.operation, Operation::Weights(..) | Operation::Layer(_)))
+    }
+
     /// The element types of all of its values.
     pub(crate) fn elements(&self) -> impl Iterator<Item = ElementType> {
         self.nodes.iter().map(|node| node.tensor.element)
@@ -149,10 +192,11 @@ impl Graph {
         &self.nodes[value.0].tensor
     }
 
-    /// What a value is called in files: an input by its name, which has no dots, and others by their number.
+    /// What a value is called in files: an input by its name, which has no dots, weights by theirs, which has one, and others by their
+    /// number.
     pub(crate) fn value_name(&self, value: Value) -> String {
         match &self.nodes[value.0].operation {
-            Operation::Input(name) => name.clone(),
+            Operation::Input(name) | Operation::Weights(name, _) => name.clone(),
             _ => format!("value.{}", value.0),
         }
     }

@@ -1,8 +1,8 @@
 //! Small computation graphs as model files: ONNX, OpenVINO IR, TensorFlow (SavedModel and GraphDef) and TorchScript.
 //!
-//! A [`Graph`](graph::Graph) goes in, made with a [`GraphBuilder`](builder::GraphBuilder) or of one of the [`formulas`]; the bytes of
-//! files come out, the same for the same graph. No runtime of any format is needed, or used. The modules stand in the order in which
-//! each uses only those above it.
+//! A [`Graph`](graph::Graph) goes in, made with a [`GraphBuilder`](builder::GraphBuilder), of one of the [`formulas`] or of one of the
+//! [`networks`]; the bytes of files come out, the same for the same graph. No runtime of any format is needed, or used. The modules
+//! stand in the order in which each uses only those above it.
 //!
 //! ```
 //! use formats::{
@@ -28,6 +28,7 @@ pub mod builder;
 mod archive;
 mod decimal;
 pub mod formulas;
+pub mod networks;
 mod widening;
 
 mod onnx;

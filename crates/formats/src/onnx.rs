@@ -2,6 +2,7 @@
 //!
 //! Operator set 13 (IR 8), and 20 (IR 9) where texts are read, because before that there is no way to ask whether a text is a number.
 
+mod layers;
 mod proto;
 
 use prost::Message as _;
@@ -72,6 +73,8 @@ impl Writer<'_> {
             Operation::Spread => self.spread(&operands, made),
             Operation::Parse => self.parse(&operands[0], made, element),
             Operation::Read(_) => unreachable!("a graph with state was rejected"),
+            Operation::Weights(_, bytes) => self.weights(made, &node.tensor, bytes),
+            Operation::Layer(layer) => self.layer(layer, &operands, made),
         }
     }
 

@@ -78,6 +78,7 @@ impl Writer<'_> {
             Operation::Spread => self.spread(&operands[0], &operands[1], tensor),
             Operation::Read(variable) => self.read(*variable, &operands[0]),
             Operation::Parse | Operation::Show => unreachable!("a graph with texts was rejected"),
+            Operation::Weights(..) | Operation::Layer(_) => unreachable!("a network was rejected"),
         }
     }
 

@@ -131,6 +131,7 @@ impl<'a> Writer<'a> {
             Operation::Parse => self.parse(&made, &names[0], element),
             Operation::Show => self.nodes.operation(&made, "AsString", &names, &[("T", of_type(element_of(0)))]),
             Operation::Read(variable) => self.read(&made, *variable, node.operands[0]),
+            Operation::Weights(..) | Operation::Layer(_) => unreachable!("a network was rejected"),
         }
     }
 

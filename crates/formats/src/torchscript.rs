@@ -176,6 +176,7 @@ fn expression(graph: &Graph, node: &Node) -> Option<String> {
             format!("(self).parsed({all}, {least}, {greatest}, {dtype}, )")
         }
         Operation::Show => format!("(self).shown({all}, )"),
+        Operation::Weights(..) | Operation::Layer(_) => unreachable!("a network was rejected"),
     })
 }
 

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use formats::networks;
+
 use super::{
     model::{INITIAL_FILE, Model},
     options::{ControlType, CorridType, InitialState, ModelOptions},
@@ -21,6 +23,8 @@ use workload::{
     model::Strategy,
 };
 
+/// What configurations say in place of a formula where there is none.
+pub(super) const NO_FORMULA: &str = "none";
 /// The output that tells what a model saw, and how many elements it has.
 const SEEN: &str = "SEEN";
 const SEEN_ELEMENTS: i64 = 5;
@@ -41,7 +45,8 @@ impl Model<'_> {
         let traits = form.family.traits();
         let names = self.names();
         let any = form.variable || backend.is_program() && !traits.is_implicit;
-        let dims = vec![if any { -1 } else { 1 }];
+        let width = if self.network().is_some() { self.width().into() } else { 1 };
+        let dims = vec![if any { -1 } else { width }];
         let output = |name: &str, data_type: DataType, dims| ModelOutput {
             name: name.to_owned(),
             data_type: data_type.into(),
@@ -51,6 +56,9 @@ impl Model<'_> {
         let mut outputs = vec![output(&names.output, dtype.data_type(), dims.clone())];
         if backend.is_program() {
             outputs.push(output(SEEN, DataType::TypeInt64, vec![SEEN_ELEMENTS]));
+        }
+        if traits.states.is_some() {
+            outputs.push(output(networks::COUNT, DataType::TypeInt64, vec![1]));
         }
         if traits.echoes {
             outputs.extend(ECHOES.map(|(name, data_type)| output(name, data_type, vec![1])));
@@ -89,8 +97,8 @@ fn batching(model: &Model<'_>) -> ModelSequenceBatching {
     let traits = model.form.family.traits();
     ModelSequenceBatching {
         max_sequence_idle_microseconds: micros(options.idle_limit),
-        control_input: controls(model),
-        state: traits.is_implicit.then(|| state(model)).into_iter().collect(),
+        control_input: if model.network().is_some() { Vec::new() } else { controls(model) },
+        state: states(model),
         strategy_choice: Some(strategy_choice(model.strategy, model.form.batches, options)),
         iterative_sequence: traits.answers.are_iterative(),
     }
@@ -138,20 +146,47 @@ fn controls(model: &Model<'_>) -> Vec<ControlInput> {
     controls
 }
 
-fn state(model: &Model<'_>) -> State {
+/// The states that the server keeps.
+fn states(model: &Model<'_>) -> Vec<State> {
+    let traits = model.form.family.traits();
+    if let Some(network) = model.network() {
+        return network.states(model.width()).into_iter().map(network_state).collect();
+    }
+    if let Some(states) = traits.states {
+        return states.iter().map(|its| state(model, its.input.to_owned(), its.output.to_owned(), its.size)).collect();
+    }
     let names = model.names();
+    traits.is_implicit.then(|| state(model, names.input_state, names.output_state, 1)).into_iter().collect()
+}
+
+/// A state of a network, which begins with zeros.
+fn network_state(state: networks::State) -> State {
+    let dims: Vec<i64> = state.dims.into_iter().map(i64::from).collect();
+    let data_type = DataType::TypeFp32.into();
+    let zeros = StateData::ZeroData(true);
+    State {
+        input_name: state.input.to_owned(),
+        output_name: state.output.to_owned(),
+        data_type,
+        dims: dims.clone(),
+        initial_state: vec![InitialData { name: "zero".to_owned(), data_type, dims, state_data: Some(zeros) }],
+        ..Default::default()
+    }
+}
+
+fn state(model: &Model<'_>, input_name: String, output_name: String, size: i64) -> State {
     let data_type = model.dtype.data_type().into();
     let begins = |name: &str, state_data| InitialData {
         name: name.to_owned(),
         data_type,
-        dims: vec![1],
+        dims: vec![size],
         state_data: Some(state_data),
     };
     State {
-        input_name: names.input_state,
-        output_name: names.output_state,
+        input_name,
+        output_name,
         data_type,
-        dims: vec![1],
+        dims: vec![size],
         initial_state: match model.form.initial {
             InitialState::None => Vec::new(),
             InitialState::Zero => vec![begins("zero", StateData::ZeroData(true))],
@@ -164,7 +199,7 @@ fn state(model: &Model<'_>) -> State {
 
 fn parameters(model: &Model<'_>) -> BTreeMap<String, String> {
     let traits = model.form.family.traits();
-    let mut parameters = BTreeMap::from([(Formula::PARAMETER.to_owned(), model.formula.name().to_owned())]);
+    let mut parameters = BTreeMap::from([(Formula::PARAMETER.to_owned(), model.formula_name().to_owned())]);
     let mut put = |key: &str, value: &str| _ = parameters.insert(key.to_owned(), value.to_owned());
     if model.backend.is_program() {
         put("execute_delay_ms", &model.options.models.execution.as_millis().to_string());

@@ -72,7 +72,10 @@ impl Dtype {
             Some((Err(what), [])) => {
                 Err(format!("a state of {name} has to be {}, and the file is {what}", datatype.in_words()))
             }
-            _ => Err(format!("a state of {name} has {}, and the file {size}", datatype.size())),
+            _ => Err(format!(
+                "a state of {name} has {}, and the file {size}",
+                workload::inputs::ElementType::from(datatype).size_in_words()
+            )),
         }
     }
 

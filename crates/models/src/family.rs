@@ -1,6 +1,8 @@
 //! The families of models: what sets some apart from others, whatever their backend and data type.
 
-use super::{backend::Backend, options::InitialState};
+use formats::networks::Network;
+
+use super::{backend::Backend, dtype::Dtype, options::InitialState};
 use workload::{answers::Answers, arithmetic::Formula, model::Strategy};
 
 /// The answers to each request of the decoupled models, and the executions of each request of the iterative ones.
@@ -23,7 +25,30 @@ pub(super) struct Traits {
     pub(super) ragged: bool,
     pub(super) echoes: bool,
     pub(super) answers: Answers,
+    /// The two states of a model that has them, as the configuration declares them: the sum, and the number of steps.
+    pub(super) states: Option<&'static [StateTensor; 2]>,
+    /// What is computed where that is no formula; the server keeps the state then.
+    pub(super) network: Option<Network>,
 }
+
+/// One of two states: what the server gives, what it gets back, and the size of both.
+#[derive(Debug)]
+pub(super) struct StateTensor {
+    pub(super) input: &'static str,
+    pub(super) output: &'static str,
+    pub(super) size: i64,
+}
+
+/// States whose inputs have the same order by name as their outputs.
+const ALIKE: [StateTensor; 2] = [
+    StateTensor { input: "ZETA_STATE", output: "ZETA_STATE_OUT", size: 2 },
+    StateTensor { input: "ALPHA_STATE", output: "ALPHA_STATE_OUT", size: 5 },
+];
+/// States whose inputs have another order by name than their outputs, as it happens where the name of one begins with the other's.
+const CROSSED: [StateTensor; 2] = [
+    StateTensor { input: "CACHE", output: "CACHE_NEXT", size: 1 },
+    StateTensor { input: "CACHE_LEN", output: "CACHE_LEN_NEXT", size: 1 },
+];
 
 const PLAIN: Traits = Traits {
     word: "",
@@ -34,9 +59,23 @@ const PLAIN: Traits = Traits {
     ragged: false,
     echoes: false,
     answers: Answers::One,
+    states: None,
+    network: None,
 };
 const OLDEST: Traits = Traits { strategy: Some(Strategy::Oldest), ..PLAIN };
 const DYNA: Traits = Traits { is_dyna: true, ..OLDEST };
+const GRU: Traits = Traits { word: "gru", network: Some(Network::Gru), ..NETWORK };
+const LSTM: Traits = Traits { word: "lstm", network: Some(Network::Lstm), ..NETWORK };
+const CONV: Traits = Traits { word: "conv", network: Some(Network::Conv), ..NETWORK };
+const TWO_STATE: Traits =
+    Traits { word: "two_state", network: Some(Network::TwoState), states: Some(&ALIKE), ..NETWORK };
+const TWO_STATE_CROSSED: Traits = Traits { word: "two_state_crossed", states: Some(&CROSSED), ..NETWORK };
+const NETWORK: Traits = Traits { is_implicit: true, ..PLAIN };
+
+/// The same under Oldest.
+const fn dyna(of: Traits) -> Traits {
+    Traits { is_dyna: true, strategy: Some(Strategy::Oldest), ..of }
+}
 
 workload::table! {
     /// A family of models.
@@ -68,12 +107,49 @@ workload::table! {
             Traits { word: "decoupled_oldest", answers: Answers::Several(TIMES), ..OLDEST };
         /// Each request is executed three times.
         Iterative = "iterative", Traits { word: "iterative", answers: Answers::EachOf(TIMES), ..PLAIN };
+        /// Gated recurrent units, with one state.
+        Gru = "gru", GRU;
+        /// The same under Oldest.
+        DynaGru = "dyna_gru", dyna(GRU);
+        /// Long short-term memory, with two states of one size.
+        Lstm = "lstm", LSTM;
+        /// The same under Oldest.
+        DynaLstm = "dyna_lstm", dyna(LSTM);
+        /// A causal convolution, whose state is the frames that it saw.
+        Conv = "conv", CONV;
+        /// The same under Oldest.
+        DynaConv = "dyna_conv", dyna(CONV);
+        /// Two states of different sizes, whose names have another order than their declarations, and two outputs: a network, and on the
+        /// native backend the running sum and the number of steps.
+        TwoState = "two_state", TWO_STATE;
+        /// The same under Oldest.
+        DynaTwoState = "dyna_two_state", dyna(TWO_STATE);
+        /// The running sum and the number of steps in states of one size, whose inputs have another order by name than their outputs.
+        TwoStateCrossed = "two_state_crossed", TWO_STATE_CROSSED;
+        /// The same under Oldest.
+        DynaTwoStateCrossed = "dyna_two_state_crossed", dyna(TWO_STATE_CROSSED);
     }
 }
 
 impl Family {
     pub(super) fn traits(self) -> Traits {
         *self.row()
+    }
+
+    /// What its models compute on a backend where that is no formula.
+    pub(super) fn network(self, backend: Backend) -> Option<Network> {
+        let is_native = backend == Backend::Native && self.row().states.is_some();
+        self.row().network.filter(|_| !is_native)
+    }
+
+    /// Whether what its models compute on each backend is a formula, from which each answer follows.
+    pub fn has_formula(self) -> bool {
+        self.row().network.is_none()
+    }
+
+    /// The data type on a backend where nobody asks for one.
+    pub(super) fn own_dtype(self, backend: Backend) -> Dtype {
+        if self.network(backend).is_some() { Dtype::Float32 } else { Dtype::Int32 }
     }
 
     /// Those that Triton's own repositories have.
@@ -171,14 +247,21 @@ impl Form {
     }
 }
 
-/// What a model of a family computes on a backend.
+/// What a model of a family computes on a backend; none where that is no formula.
 ///
 /// # Errors
 /// Why there is no such model.
-pub(super) fn formula(family: Family, backend: Backend, strategy: Strategy) -> Result<Formula, String> {
-    let Traits { word, is_dyna, is_implicit, is_stateless, echoes, answers, ragged, .. } = family.traits();
+pub(super) fn formula(family: Family, backend: Backend, strategy: Strategy) -> Result<Option<Formula>, String> {
+    if family.network(backend).is_some() {
+        return if backend == Backend::Onnxruntime {
+            Ok(None)
+        } else {
+            Err("networks, which have no formula, are of the backend onnxruntime alone".to_owned())
+        };
+    }
+    let Traits { word, is_dyna, is_implicit, is_stateless, echoes, answers, ragged, states, .. } = family.traits();
     let of_programs = word.starts_with("oldest") || ragged;
-    let of_native = echoes || answers != Answers::One;
+    let of_native = echoes || answers != Answers::One || states.is_some();
     if is_implicit && backend == Backend::Python {
         return Err("Triton's Python backend lets no model have state that the server keeps".to_owned());
     }
@@ -194,10 +277,10 @@ pub(super) fn formula(family: Family, backend: Backend, strategy: Strategy) -> R
     if !keeps && backend.traits().keeps_by_row && !is_dyna && !is_stateless {
         return Err("its state is kept by row, and under Oldest a sequence has no row of its own".to_owned());
     }
-    Ok(match (keeps, is_dyna && !is_implicit && !echoes) {
+    Ok(Some(match (keeps, is_dyna && !is_implicit && !echoes) {
         (true, false) => Formula::RunningSum,
         (true, true) => Formula::RunningSumPlusCorrid,
         (false, false) => Formula::Stateless,
         (false, true) => Formula::StatelessPlusCorrid,
-    })
+    }))
 }

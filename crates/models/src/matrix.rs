@@ -32,7 +32,7 @@ const NAME_MAX: usize = 255;
 pub struct Matrix {
     /// The backends.
     pub backends: Vec<Backend>,
-    /// The data types.
+    /// The data types; none are those of the families themselves: FP32 of networks, else INT32.
     pub dtypes: Vec<Dtype>,
     /// The forms.
     pub forms: Vec<Form>,
@@ -87,7 +87,9 @@ impl Matrix {
     fn combinations(&self) -> impl Iterator<Item = (Backend, Dtype, &Form)> {
         let of_backend = move |backend: &Backend| {
             let backend = *backend;
-            self.dtypes.iter().flat_map(move |dtype| self.forms.iter().map(move |form| (backend, *dtype, form)))
+            let own = move |form: &Form| vec![form.family.own_dtype(backend)];
+            let of_form = move |form| if self.dtypes.is_empty() { own(form) } else { self.dtypes.clone() };
+            self.forms.iter().flat_map(move |form| of_form(form).into_iter().map(move |dtype| (backend, dtype, form)))
         };
         self.backends.iter().flat_map(of_backend)
     }
@@ -111,9 +113,14 @@ impl Matrix {
                 return Err(format!("--parameter {name} is given twice"));
             }
         }
+        if self.options.network_width.is_some() && self.forms.iter().all(|form| form.family.has_formula()) {
+            return Err("--width is for the families gru, lstm, conv and two_state".to_owned());
+        }
         for form in &self.forms {
             if let InitialState::File { data: Some(bytes) } = &form.initial {
-                self.dtypes.iter().try_for_each(|dtype| dtype.read(bytes).map(drop))?;
+                let own: Vec<_> = self.backends.iter().map(|backend| form.family.own_dtype(*backend)).collect();
+                let dtypes = if self.dtypes.is_empty() { &own } else { &self.dtypes };
+                dtypes.iter().try_for_each(|dtype| dtype.read(bytes).map(drop))?;
             }
         }
         if let Some(size) = models.preferred_batch_sizes.iter().find(|size| **size > models.max_batch_size) {
@@ -142,4 +149,102 @@ fn check_name(name: &str) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Matrix;
+    use crate::{Backend, Dtype, Family, Form, InitialState, ModelOptions, Options, Written};
+
+    fn matrix(families: &[Family]) -> Matrix {
+        let forms = families.iter().copied().map(Form::of).collect();
+        Matrix { backends: vec![Backend::Onnxruntime], dtypes: Vec::new(), forms, options: Options::default() }
+    }
+
+    fn config(model: &Written) -> &str {
+        str::from_utf8(&model.files[0].bytes).expect("it is a text")
+    }
+
+    #[test]
+    fn each_family_has_a_data_type_of_its_own() {
+        let made = matrix(&[Family::Gru, Family::DynaTwoState, Family::Implicit]).make().expect("there are some");
+        let names: Vec<_> = made.models.iter().map(|model| model.name.as_str()).collect();
+        let expected =
+            ["onnx_gru_sequence_float32", "onnx_implicit_sequence_int32", "onnx_two_state_dyna_sequence_float32"];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn a_network_says_that_it_has_no_formula_and_all_of_its_states() {
+        let mut of_two_states = matrix(&[Family::DynaTwoState]);
+        of_two_states.options.network_width = Some(4);
+        let made = of_two_states.make().expect("there is one");
+        assert_eq!((made.models[0].formula, made.models[0].formula_name()), (None, "none"));
+        assert_eq!(
+            config(&made.models[0]),
+            r#"name: "onnx_two_state_dyna_sequence_float32"
+backend: "onnxruntime"
+max_batch_size: 8
+input { name: "INPUT" data_type: TYPE_FP32 dims: [ 4 ] }
+output { name: "OUTPUT" data_type: TYPE_FP32 dims: [ 4 ] }
+output { name: "COUNT" data_type: TYPE_INT64 dims: [ 1 ] }
+instance_group { count: 1 kind: KIND_CPU }
+sequence_batching {
+  max_sequence_idle_microseconds: 1000000
+  oldest { max_candidate_sequences: 8 }
+  state {
+    input_name: "ZETA_STATE"
+    output_name: "ZETA_STATE_OUT"
+    data_type: TYPE_FP32
+    dims: [ 2 ]
+    initial_state { data_type: TYPE_FP32 dims: [ 2 ] zero_data: true name: "zero" }
+  }
+  state {
+    input_name: "ALPHA_STATE"
+    output_name: "ALPHA_STATE_OUT"
+    data_type: TYPE_FP32
+    dims: [ 5 ]
+    initial_state { data_type: TYPE_FP32 dims: [ 5 ] zero_data: true name: "zero" }
+  }
+}
+parameters { key: "sequence_stress_formula" value { string_value: "none" } }
+"#
+        );
+    }
+
+    #[test]
+    fn what_no_network_has_is_rejected() {
+        let rejected = |change: &dyn Fn(&mut Matrix)| {
+            let mut matrix = matrix(&[Family::Conv]);
+            change(&mut matrix);
+            matrix.make().expect_err("it is rejected")
+        };
+        let form = |change: fn(&mut Form)| rejected(&move |matrix| change(&mut matrix.forms[0]));
+        let of_onnx = |why: &str| format!("there is no such model: onnxruntime: {why}");
+        assert_eq!(
+            rejected(&|matrix| matrix.dtypes = vec![Dtype::Float64]),
+            of_onnx("networks, which have no formula, are of float32 alone")
+        );
+        assert_eq!(
+            rejected(&|matrix| matrix.backends = vec![Backend::Native]),
+            "there is no such model: native: networks, which have no formula, are of the backend onnxruntime alone"
+        );
+        let fixed = of_onnx("networks have a fixed width, and a buffer for each state that comes out");
+        assert_eq!(form(|form| form.variable = true), fixed);
+        assert_eq!(form(|form| form.single_buffer = true), fixed);
+        assert_eq!(
+            form(|form| form.initial = InitialState::Zero),
+            of_onnx("states of networks begin with 0 without --initial-state")
+        );
+        assert_eq!(
+            rejected(&|matrix| matrix.options.network_width = Some(1025)),
+            of_onnx("a network of 1025 elements: INPUT has 1 to 1024")
+        );
+        let other = Matrix {
+            options: Options { network_width: Some(4), models: ModelOptions::default(), ..Options::default() },
+            ..matrix(&[Family::Implicit])
+        };
+        let rejection = other.make().expect_err("it is rejected");
+        assert_eq!(rejection, "--width is for the families gru, lstm, conv and two_state");
+    }
 }

@@ -4,13 +4,15 @@ use formats::{
     format::File,
     formulas::{self, Names},
     graph::Graph,
+    networks,
 };
 
 use super::{
     backend::Backend,
+    config::NO_FORMULA,
     dtype::Dtype,
     family::{self, Form},
-    options::{ControlType, CorridType, InitialState, Options},
+    options::{ControlType, CorridType, InitialState, NETWORK_WIDTH, Options},
     tensorrt, text,
 };
 use workload::{arithmetic::Formula, model::Strategy, number::Number};
@@ -31,7 +33,8 @@ pub struct Model<'a> {
     pub(super) options: &'a Options,
     /// How sequences are put into batches.
     pub strategy: Strategy,
-    pub(super) formula: Formula,
+    /// What it computes; none where that is no formula.
+    pub(super) formula: Option<Formula>,
 }
 
 impl<'a> Model<'a> {
@@ -50,6 +53,9 @@ impl<'a> Model<'a> {
     fn check(&self) -> Result<(), String> {
         let (form, traits) = (self.form, self.form.family.traits());
         let release = self.options.release.as_deref();
+        if self.network().is_some() {
+            self.check_network()?;
+        }
         if form.variable && self.backend.is_program() && !traits.is_implicit {
             return Err("they take any number of elements without --variable".to_owned());
         }
@@ -79,12 +85,29 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
+    fn check_network(&self) -> Result<(), String> {
+        let form = self.form;
+        if self.dtype != Dtype::Float32 {
+            return Err("networks, which have no formula, are of float32 alone".to_owned());
+        }
+        if form.variable || form.single_buffer {
+            return Err("networks have a fixed width, and a buffer for each state that comes out".to_owned());
+        }
+        if form.initial != InitialState::None {
+            return Err("states of networks begin with 0 without --initial-state".to_owned());
+        }
+        Ok(())
+    }
+
     fn check_initial(&self, is_implicit: bool) -> Result<(), String> {
-        if self.formula.is_stateless() {
+        if self.is_stateless() {
             return Err("they keep nothing, which could not begin with anything".to_owned());
         }
         if self.form.initial == InitialState::Zero && !is_implicit {
             return Err("state that models keep themselves begins with 0 without --initial-state".to_owned());
+        }
+        if self.form.has_file() && self.form.family.traits().states.is_some() {
+            return Err("a file is for one state that the server keeps, not for two".to_owned());
         }
         if self.form.has_file() && self.dtype == Dtype::Object {
             return Err("the server sets texts that come of a file to zeros".to_owned());
@@ -119,12 +142,33 @@ impl<'a> Model<'a> {
     /// The type of CORRID; none where the model is not told it.
     pub(super) fn corrid(&self) -> Option<CorridType> {
         let traits = self.form.family.traits();
-        let is_told = traits.is_dyna || traits.echoes || self.strategy == Strategy::Oldest && self.keeps_itself();
+        let is_told = traits.is_dyna && self.network().is_none()
+            || traits.echoes
+            || self.strategy == Strategy::Oldest && self.keeps_itself();
         is_told.then(|| self.options.corrid.unwrap_or(self.backend.traits().corrid))
     }
 
     fn keeps_itself(&self) -> bool {
-        !self.form.family.traits().is_implicit && !self.formula.is_stateless()
+        !self.form.family.traits().is_implicit && !self.is_stateless()
+    }
+
+    fn is_stateless(&self) -> bool {
+        self.formula.is_some_and(Formula::is_stateless)
+    }
+
+    /// What it computes where that is no formula.
+    pub(super) fn network(&self) -> Option<networks::Network> {
+        self.form.family.network(self.backend)
+    }
+
+    /// What its configuration calls the formula.
+    pub(super) fn formula_name(&self) -> &'static str {
+        self.formula.map_or(NO_FORMULA, Formula::name)
+    }
+
+    /// How many elements INPUT and OUTPUT of a network have.
+    pub(super) fn width(&self) -> u32 {
+        self.options.network_width.unwrap_or(NETWORK_WIDTH)
     }
 
     /// What its tensors are called.
@@ -152,12 +196,18 @@ impl<'a> Model<'a> {
     }
 
     fn graph(&self) -> Result<Graph, String> {
+        if let Some(network) = self.network() {
+            return networks::graph(network, self.form.batches, self.width());
+        }
         let initial = self.initial()?.to_string().parse().map_err(|_| "its initial state is no whole number")?;
-        let formula = match self.formula {
-            Formula::Stateless | Formula::StatelessPlusCorrid => formulas::Formula::Stateless,
-            _ if self.keeps_itself() => formulas::Formula::Stateful { initial },
-            _ if self.form.initial == InitialState::None => formulas::Formula::Implicit,
-            _ => formulas::Formula::ImplicitWithInitialState,
+        let formula = if self.is_stateless() {
+            formulas::Formula::Stateless
+        } else if self.keeps_itself() {
+            formulas::Formula::Stateful { initial }
+        } else if self.form.initial == InitialState::None {
+            formulas::Formula::Implicit
+        } else {
+            formulas::Formula::ImplicitWithInitialState
         };
         let options = formulas::Options {
             element: self.dtype.element(),
@@ -165,7 +215,7 @@ impl<'a> Model<'a> {
             width: (!self.form.variable).then_some(1),
             control: self.control().element(),
             corrid: self.corrid().map(|corrid| corrid.dtype().element()),
-            adds_corrid: self.formula.adds_corrid(),
+            adds_corrid: self.formula.is_some_and(Formula::adds_corrid),
             names: self.names(),
         };
         formulas::graph(formula, &options)

@@ -125,4 +125,9 @@ pub struct Options {
     pub plain_names: bool,
     /// The release of the server that they are for, YEAR.MONTH.
     pub release: Option<String>,
+    /// How many elements INPUT and OUTPUT of networks have; none is 16.
+    pub network_width: Option<u32>,
 }
+
+/// How many elements INPUT and OUTPUT of networks have where nobody says it.
+pub(super) const NETWORK_WIDTH: u32 = 16;

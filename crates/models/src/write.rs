@@ -11,6 +11,7 @@ use formats::format::File;
 
 use super::{
     backend::Backend,
+    config::NO_FORMULA,
     model::{CONFIGURATION, Model, VERSION},
     tensorrt::{self, Plan},
 };
@@ -23,8 +24,8 @@ pub struct Written {
     pub name: String,
     /// Its backend.
     pub backend: Backend,
-    /// What it computes.
-    pub formula: Formula,
+    /// What it computes; none where that is no formula.
+    pub formula: Option<Formula>,
     /// How sequences are put into batches.
     pub strategy: Strategy,
     /// Its files.
@@ -38,7 +39,12 @@ impl Written {
 
     /// What it is, in words.
     pub(super) fn about(&self) -> String {
-        format!("{} ({})", self.backend.name(), self.formula.name())
+        format!("{} ({})", self.backend.name(), self.formula_name())
+    }
+
+    /// What its configuration calls the formula.
+    pub fn formula_name(&self) -> &'static str {
+        self.formula.map_or(NO_FORMULA, Formula::name)
     }
 
     /// The command that makes its plan, where it needs one.

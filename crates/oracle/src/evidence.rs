@@ -3,10 +3,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{order::Taken, states::State};
+use super::{
+    golden::{Deviation, Named},
+    order::Taken,
+    states::State,
+};
 use workload::{
     controls::Difference,
     event::{Code, ContextId},
+    inputs::ElementType,
     model::Counted,
     number::{Datatype, Number},
     sequence::{CorrelationId, Flaw, RequestId},
@@ -26,6 +31,25 @@ pub enum Evidence {
         /// Why no order of the steps explains the responses, where several streams sent them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         disorder: Option<Disorder>,
+    },
+    /// `wrong-output`: the response belongs to none of the states that a correct server may be in.
+    Output {
+        /// Each of those.
+        expected: Vec<Named>,
+        /// The state that the response belongs to, where one is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seen: Option<Named>,
+        /// Else, where it differs, if one thing is expected.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deviation: Option<Deviation>,
+        /// Why no order of the steps explains the responses, where several streams sent them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        disorder: Option<Disorder>,
+    },
+    /// `reordered`: the responses to a request came in another order.
+    ResponseOrder {
+        /// The numbers, from 1, of the responses that came, in the order in which they came.
+        seen: Vec<usize>,
     },
     /// `wrong-sum`: one of several responses to a request.
     SumOfResponse {
@@ -185,7 +209,7 @@ pub enum Evidence {
     /// `wrong-output-type`: the output has another type.
     OutputType {
         /// The type that the model declares.
-        expected: Datatype,
+        expected: ElementType,
         /// The type that came, in the protocol's spelling.
         seen: String,
     },
@@ -199,7 +223,7 @@ pub enum Evidence {
     /// `wrong-output-size`: the output does not hold what its shape says.
     OutputSize {
         /// The elements' type.
-        datatype: Datatype,
+        datatype: ElementType,
         /// How many elements there are by the shape.
         count: usize,
         /// What came.

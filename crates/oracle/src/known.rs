@@ -19,7 +19,8 @@ use crate::nanos;
 use workload::{
     conversation::Lane,
     event::{Disturbance, Nanos},
-    sequence::{CorrelationId, IdForm, Step},
+    number::Number,
+    sequence::{CorrelationId, IdForm, RequestId, Step},
 };
 
 /// The most steps whose order is kept as evidence.
@@ -192,6 +193,29 @@ impl Knowledge {
 
     pub(super) fn streams(&self) -> impl Iterator<Item = (Lane, &Stream)> {
         (0..).map(Lane).zip(&self.streams)
+    }
+
+    /// The sums that a right answer to a request may have, as far as they are known.
+    pub(super) fn expected(&self, lane: Lane, request: Option<RequestId>) -> [Option<Number>; 2] {
+        let stream = self.streams.get(lane.index());
+        let Some(asked) = stream.zip(request).and_then(|(stream, request)| stream.asked(request)) else {
+            return [None; 2];
+        };
+        if asked.step.start {
+            return [Some(asked.step.value), None];
+        }
+        let mut sums = self.possible.sums().map(|sum| sum.wrapping_add(asked.step.value));
+        [sums.next(), sums.next()]
+    }
+
+    /// A sum that is none was taken for an answer's: what the server holds then is not known.
+    pub(super) fn forget_sum(&mut self, sum: Number) {
+        self.possible = self.possible.without(sum);
+    }
+
+    /// Whether requests of streams that were cut may be executed in between.
+    pub(super) fn may_have_strays(&self) -> bool {
+        self.strays.left(self.times.latest).next().is_some()
     }
 
     /// Whether the ID certainly has no sequence when the step comes.

@@ -9,6 +9,7 @@ mod evidence;
 mod expiry;
 mod explainer;
 mod form;
+pub mod golden;
 mod histories;
 pub mod history;
 mod known;
@@ -26,7 +27,7 @@ mod stream;
 mod violation;
 mod words;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -39,12 +40,12 @@ pub use self::{
     violation::{Place, Purpose, Violation, ViolationKind},
     words::{OtherWords, Words},
 };
-use self::{known::Knowledge, observation::Observation};
+use self::{golden::Golden, known::Knowledge, observation::Observation};
 use workload::{
     arithmetic::Arithmetic,
     controls::Controls,
     conversation::Lane,
-    event::{ContextId, Event, Nanos},
+    event::{ContextId, Event, EventKind, Nanos},
     number::Number,
     sequence::{CorrelationId, IdForm, Step},
     tensor::Shape,
@@ -82,6 +83,9 @@ pub struct Rules {
     /// Where the model says what it saw of each request, and is asked for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controls: Option<Controls>,
+    /// What the model answers, where no formula says it.
+    #[serde(skip)]
+    pub golden: Option<Arc<Golden>>,
 }
 
 /// The oracle of a run.
@@ -140,6 +144,8 @@ pub enum Doubt {
     Orders,
     /// The model or the server was exchanged for another.
     Disturbed,
+    /// What a model without a formula answers in that state was not measured, or is not told apart from what it answers in another.
+    NotMeasured,
 }
 
 /// What an event means.
@@ -178,7 +184,14 @@ impl Oracle {
 
     /// The event with its message read, which is done once for everything that looks at the event.
     pub fn read(&self, event: Event) -> Event {
-        Event { kind: self.rules.read(event.kind), ..event }
+        let EventKind::Received(received) = &event.kind else { return event };
+        let ContextId { worker, context } = event.context;
+        let id = self.ids.get((worker * self.contexts_per_worker + context) as usize);
+        let expected = || id.map(|id| id.expected(event.lane, received.request())).unwrap_or_default();
+        match self.rules.told_by_all(received, expected) {
+            Some((request, number, seen)) => Event { kind: EventKind::Answered(request, number, seen), ..event },
+            None => event,
+        }
     }
 
     /// Takes an event in.

@@ -4,6 +4,7 @@ use std::{mem, time::Duration};
 
 use super::{
     Disorder, Doubt, Evidence, Outcome, Place, Rules, Ruling, Sender, Settled, Violation, ViolationKind,
+    golden::{self, Deviation, Golden, Reading},
     known::Knowledge,
     ms,
     order::Answer,
@@ -129,9 +130,10 @@ impl<'o> Observation<'o> {
             }
             Err(text) if self.rejected_in_other_words(&request, received.code, text) => {}
             Err(text) => self.failed(&request, received.code, text),
-            Ok(response) => match self.number_of(&request, response) {
-                Some(answer) => self.completed(&request, answer),
-                None => self.without_news(&request, Outcome::Completed, Doubt::State),
+            Ok(response) => match (&self.rules.golden, self.number_of(&request, response)) {
+                (_, Some(answer)) => self.completed(&request, answer),
+                (Some(golden), None) => self.without_a_number(&request, response, golden),
+                (None, None) => self.without_news(&request, Outcome::Completed, Doubt::State),
             },
         }
     }
@@ -167,6 +169,9 @@ impl<'o> Observation<'o> {
             let is_wrong = answer != right;
             verdict = if is_wrong { Judged::Wrong(vec![step.value]) } else { Judged::Right };
         }
+        if let Some(golden) = &self.rules.golden {
+            return self.judged_by(golden, request, &verdict, Some(sum), None);
+        }
         match &verdict {
             Judged::Wrong(expected) => {
                 let right = |sum: &Number| alone.unwrap_or_else(|| arithmetic.answer(*sum, step, id));
@@ -181,6 +186,84 @@ impl<'o> Observation<'o> {
             Judged::Right | Judged::Unjudged(_) | Judged::WronglyRejected => {}
         }
         self.settle(request, Outcome::Completed, Some(answer), verdict.doubt());
+    }
+
+    /// What a model without a formula answered was judged: what no calibration measured accuses nobody.
+    fn judged_by(
+        &mut self,
+        golden: &Golden,
+        request: &Request,
+        verdict: &Judged,
+        seen: Option<Number>,
+        deviation: Option<Deviation>,
+    ) {
+        let step = &request.step;
+        // Where nothing is expected of the content nothing of it is in doubt.
+        let mut doubt = verdict.doubt().filter(|_| golden.judges());
+        match verdict {
+            Judged::Wrong(expected) if expected.iter().all(|sum| golden.knows(*sum)) => {
+                let expected = expected.iter().map(|sum| golden.named(*sum)).collect();
+                let seen = seen.map(|sum| golden.named(sum));
+                let evidence = Evidence::Output { expected, seen, deviation, disorder: self.disorder() };
+                self.violation(ViolationKind::WrongOutput, Some(step), evidence);
+            }
+            Judged::Wrong(_) => doubt = Some(Doubt::NotMeasured).filter(|_| golden.judges()),
+            Judged::NotRejected => {
+                let seen = seen.unwrap_or_else(golden::unlike);
+                let evidence = Evidence::NotRejected { seen, disorder: self.disorder() };
+                self.violation(ViolationKind::MissingStartError, Some(step), evidence);
+            }
+            Judged::Right | Judged::Unjudged(_) | Judged::WronglyRejected => {}
+        }
+        self.settle(request, Outcome::Completed, seen, doubt);
+    }
+
+    /// A model without a formula answered in a way that belongs to no state that is known, or to several.
+    pub(super) fn without_a_number(&mut self, request: &Request, first: &Response, golden: &Golden) {
+        if first.series.is_unfinished {
+            return self.without_news(request, Outcome::Completed, Doubt::State);
+        }
+        let expected = self.id.expected(self.lane, Some(request.step.request));
+        let deviation = match golden.read(expected.into_iter().flatten(), first.all()) {
+            Reading::Unlike(deviation) => deviation,
+            Reading::Ambiguous => return self.without_news(request, Outcome::Completed, Doubt::NotMeasured),
+            Reading::State(_) | Reading::Malformed => {
+                return self.without_news(request, Outcome::Completed, Doubt::State);
+            }
+        };
+        // The same responses in another order, or another number of them, are no other state.
+        if let ([Some(sum), None], Judged::Wrong(_)) = (expected, self.judged_alone(request)) {
+            let evidence = match golden.arranged(sum, first.all()) {
+                Ok(Some(seen)) => Some((ViolationKind::Reordered, Evidence::ResponseOrder { seen })),
+                Ok(None) => None,
+                Err(count) => {
+                    let came = first.all().count();
+                    let kind = if came > count { ViolationKind::Duplicate } else { ViolationKind::Lost };
+                    Some((kind, Evidence::Responses { expected: count, seen: came, is_unfinished: false }))
+                }
+            };
+            if let Some((kind, evidence)) = evidence {
+                self.violation(kind, Some(&request.step), evidence);
+                return self.without_news(request, Outcome::Completed, Doubt::State);
+            }
+        }
+        let may_have_strays = self.id.may_have_strays();
+        let verdict = self.id.answer(request, Answer::Sum(golden::unlike()), self.at, self.rules);
+        self.id.forget_sum(golden::unlike());
+        let verdict = match verdict {
+            // What they leave behind was not measured.
+            Judged::Wrong(_) if may_have_strays => Judged::Unjudged(Doubt::Stragglers),
+            other => other,
+        };
+        self.judged_by(golden, request, &verdict, None, deviation);
+    }
+
+    /// What an answer like nothing known would be judged as.
+    fn judged_alone(&self, request: &Request) -> Judged {
+        if self.id.may_have_strays() {
+            return Judged::Unjudged(Doubt::Stragglers);
+        }
+        self.id.clone().answer(request, Answer::Sum(golden::unlike()), self.at, self.rules)
     }
 
     fn rejected(&mut self, request: &Request, text: &str) {

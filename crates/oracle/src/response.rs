@@ -1,6 +1,11 @@
 //! Whether a response is what was asked for.
 
-use super::{Evidence, ViolationKind, observation::Observation, stream::Request};
+use super::{
+    Evidence, ViolationKind,
+    golden::{FormProblem, Golden},
+    observation::Observation,
+    stream::Request,
+};
 use workload::{
     controls::{self, Controls, Seen},
     event::Response,
@@ -13,18 +18,8 @@ impl Observation<'_> {
     /// The number that a response holds; none, and a violation, where it is not as it should be, or cannot be.
     pub(super) fn sum_of(&mut self, request: &Request, response: &Response) -> Option<Number> {
         let step = &request.step;
-        if response.model != self.rules.model {
-            let (expected, seen) = (self.rules.model.clone(), response.model.clone());
-            self.violation(ViolationKind::WrongModel, Some(step), Evidence::Model { expected, seen });
-        }
+        self.is_of_the_model(step, response);
         let rules = self.rules;
-        // Not every server tells the version in its answers.
-        if let Some(version) = rules.version.as_ref().filter(|_| !response.version.is_empty())
-            && response.version != *version
-        {
-            let (expected, seen) = (version.clone(), response.version.clone());
-            self.violation(ViolationKind::WrongVersion, Some(step), Evidence::Version { expected, seen });
-        }
         let controls = rules.controls.as_ref();
         let is_seen = |output: &&Tensor| controls.is_some_and(|controls| controls.output == output.name);
         let seen = response.outputs.iter().find(is_seen);
@@ -48,6 +43,57 @@ impl Observation<'_> {
         self.sum_in(step, output)
     }
 
+    /// Looks whether a response is of the model that was asked for.
+    pub(super) fn is_of_the_model(&mut self, step: &Step, response: &Response) {
+        if response.model != self.rules.model {
+            let (expected, seen) = (self.rules.model.clone(), response.model.clone());
+            self.violation(ViolationKind::WrongModel, Some(step), Evidence::Model { expected, seen });
+        }
+        // Not every server tells the version in its answers.
+        if let Some(version) = self.rules.version.as_ref().filter(|_| !response.version.is_empty())
+            && response.version != *version
+        {
+            let (expected, seen) = (version.clone(), response.version.clone());
+            self.violation(ViolationKind::WrongVersion, Some(step), Evidence::Version { expected, seen });
+        }
+    }
+
+    /// Whether a response of a model without a formula has the outputs that were asked for, each of its type, of a shape that the model
+    /// declares, and with as many elements.
+    pub(super) fn has_outputs_of(&mut self, step: &Step, response: &Response, golden: &Golden) -> bool {
+        let mut names: Vec<_> = response.outputs.iter().map(|output| output.name.clone()).collect();
+        let mut asked: Vec<_> = golden.asked().map(str::to_owned).collect();
+        if response.outputs.len() != asked.len() || golden.asked().any(|asked| names.iter().all(|name| name != asked)) {
+            names.sort_unstable();
+            asked.sort_unstable();
+            let evidence = Evidence::Outputs { expected: asked, seen: names };
+            self.violation(ViolationKind::WrongOutputName, Some(step), evidence);
+            return false;
+        }
+        let mut is_right = true;
+        for output in &golden.outputs {
+            let Some(tensor) = response.outputs.iter().find(|tensor| tensor.name == output.spec.name) else { continue };
+            let found = match output.problem(tensor) {
+                None => continue,
+                Some(FormProblem::Datatype) => {
+                    let evidence = Evidence::OutputType { expected: output.datatype, seen: tensor.datatype.clone() };
+                    (ViolationKind::WrongOutputType, evidence)
+                }
+                Some(FormProblem::Shape) => {
+                    let (expected, seen) = (output.spec.shape.clone(), tensor.shape.clone());
+                    (ViolationKind::WrongOutputShape, Evidence::OutputShape { expected, seen })
+                }
+                Some(FormProblem::Size(count)) => {
+                    let (datatype, seen) = (output.datatype, tensor.data.held());
+                    (ViolationKind::WrongOutputSize, Evidence::OutputSize { datatype, count, seen })
+                }
+            };
+            self.violation(found.0, Some(step), found.1);
+            is_right = false;
+        }
+        is_right
+    }
+
     fn sum_in(&mut self, step: &Step, output: &Tensor) -> Option<Number> {
         if output.name != self.rules.output {
             let (expected, seen) = (self.rules.output.clone(), output.name.clone());
@@ -55,7 +101,8 @@ impl Observation<'_> {
         }
         let datatype = self.rules.arithmetic.datatype;
         if output.datatype != datatype.name() {
-            let evidence = Evidence::OutputType { expected: datatype, seen: output.datatype.clone() };
+            let expected = datatype.into();
+            let evidence = Evidence::OutputType { expected, seen: output.datatype.clone() };
             self.violation(ViolationKind::WrongOutputType, Some(step), evidence);
             return None;
         }
@@ -72,7 +119,7 @@ impl Observation<'_> {
                 None
             }
             None => {
-                let evidence = Evidence::OutputSize { datatype, count, seen: output.data.held() };
+                let evidence = Evidence::OutputSize { datatype: datatype.into(), count, seen: output.data.held() };
                 self.violation(ViolationKind::WrongOutputSize, Some(step), evidence);
                 None
             }

@@ -1,6 +1,11 @@
 //! Whether the responses of a decoupled model to one request are what it has to give, together.
 
-use super::{Evidence, ViolationKind, observation::Observation, stream::Request};
+use super::{
+    Evidence, ViolationKind,
+    golden::{Golden, Reading},
+    observation::Observation,
+    stream::Request,
+};
 use workload::{
     answers::Answers,
     event::{Response, Series},
@@ -16,6 +21,9 @@ impl Observation<'_> {
     /// where the responses do not tell it together.
     pub(super) fn number_of(&mut self, request: &Request, first: &Response) -> Option<Number> {
         let answers = self.rules.arithmetic.answers;
+        if let Some(golden) = &self.rules.golden {
+            return self.state_of(request, first, golden);
+        }
         if !answers.are_series() {
             return self.sum_of(request, first);
         }
@@ -46,6 +54,32 @@ impl Observation<'_> {
             }
         }
         Some(first)
+    }
+}
+
+impl Observation<'_> {
+    /// The state that the responses of a model without a formula belong to; none, and a violation, where one is not of the form that it has
+    /// to be, and none where they belong to no state that is known.
+    fn state_of(&mut self, request: &Request, first: &Response, golden: &Golden) -> Option<Number> {
+        let step = &request.step;
+        let mut is_well_formed = true;
+        for response in first.all() {
+            self.is_of_the_model(step, response);
+            is_well_formed &= self.has_outputs_of(step, response, golden);
+        }
+        if first.series.is_unfinished {
+            let (seen, count) = (first.all().count(), golden.most_responses());
+            let evidence = Evidence::Responses { expected: count, seen, is_unfinished: true };
+            self.violation(ViolationKind::Lost, Some(step), evidence);
+        }
+        if !is_well_formed || first.series.is_unfinished {
+            return None;
+        }
+        let expected = self.id.expected(request.lane, Some(step.request)).into_iter().flatten();
+        match golden.read(expected, first.all()) {
+            Reading::State(sum) => Some(sum),
+            Reading::Ambiguous | Reading::Unlike(_) | Reading::Malformed => None,
+        }
     }
 }
 

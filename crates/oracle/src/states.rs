@@ -93,6 +93,11 @@ impl Possible {
         Self { absent: self.absent, any: self.any || self.sum.is_some(), sum: None, other: None }
     }
 
+    /// The set where there may be any sum in place of this one.
+    pub(super) fn without(self, sum: Number) -> Self {
+        Self::of(self.states().map(|state| if state == State::Live(Some(sum)) { State::Live(None) } else { state }))
+    }
+
     /// The one sum that has to come where the step is accepted; none where it has to be rejected, or nothing is known.
     pub(super) fn expected(&self, step: &Step) -> Option<Number> {
         if step.start {

@@ -71,6 +71,7 @@ impl Conversation {
             restarts: true,
             words: Words::Known,
             controls: None,
+            golden: None,
         };
         let id = CorrelationId(NonZeroU64::new(5).expect("not zero"));
         Self {

@@ -14,6 +14,8 @@ workload::table! {
     pub enum ViolationKind {
         /// A response is not the running sum of its sequence.
         WrongSum = "wrong-sum";
+        /// A response is not what the model answers to its sequence on an idle server.
+        WrongOutput = "wrong-output";
         /// A step without START was accepted although its ID had no sequence.
         MissingStartError = "missing-start-error";
         /// A step was rejected for want of START although its sequence was there.

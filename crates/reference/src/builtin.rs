@@ -1,9 +1,12 @@
 //! The models that the server has from the start: those that this project tests itself with, of every data type.
 
+mod without_formula;
+
 use std::sync::LazyLock;
 
 use models::{Backend, Dtype, Family, Form, InitialState, Model, ModelOptions, Options};
 use wire::proto::ModelConfig;
+use without_formula::WithoutFormula;
 use workload::model::Strategy;
 
 /// The forms that there are of each data type: of those that a client can tell from others.
@@ -16,7 +19,7 @@ static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
     Form::of_tester().into_iter().filter(is_served).collect()
 });
 
-/// The names of all of them.
+/// The names of those that add up.
 static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| models(&Options::default()).map(|model| model.name()).collect());
 
 fn models(options: &Options) -> impl Iterator<Item = Model<'_>> {
@@ -31,22 +34,31 @@ fn options(models: ModelOptions) -> Options {
     Options { models, ..Options::default() }
 }
 
-/// The names of the built-in models.
+/// The names of the built-in models that have a formula.
 pub fn model_names() -> impl Iterator<Item = &'static str> {
     NAMES.iter().map(String::as_str)
+}
+
+/// The names of the built-in models of which no client can tell the outputs.
+pub fn models_without_formula() -> &'static [&'static str] {
+    WithoutFormula::NAMES
 }
 
 /// The names of the built-in models in short: families, and types that go behind each.
 pub fn models_in_short() -> String {
     let families: Vec<_> = model_names().filter_map(|name| name.strip_suffix("_int32")).collect();
     let types: Vec<_> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
-    format!("{}, each with _{}", families.join(", "), types.join(", _"))
+    let others = WithoutFormula::NAMES.join(", ");
+    format!("{}, each with _{}; without a formula: {others}", families.join(", "), types.join(", _"))
 }
 
 /// The strategy of a built-in model, where those that may have either have this one; none where there is no such model.
 pub fn strategy_of(name: &str, otherwise: Strategy) -> Option<Strategy> {
     let options = options(ModelOptions { strategy: otherwise, ..ModelOptions::default() });
-    models(&options).find(|model| model.name() == name).map(|model| model.strategy)
+    match WithoutFormula::named(name) {
+        Some(model) => model.strategy(&options),
+        None => models(&options).find(|model| model.name() == name).map(|model| model.strategy),
+    }
 }
 
 /// The strategies of the built-in models, where those that may have either have this one.
@@ -56,5 +68,7 @@ pub fn strategies(otherwise: Strategy) -> Vec<Strategy> {
 }
 
 pub(super) fn configs(models_are: &ModelOptions) -> Vec<ModelConfig> {
-    models(&options(models_are.clone())).map(|model| model.config()).collect()
+    let options = options(models_are.clone());
+    let without_formula = WithoutFormula::ALL.into_iter().filter_map(|model| model.config(&options));
+    models(&options).map(|model| model.config()).chain(without_formula).collect()
 }

@@ -257,17 +257,28 @@ impl Check<'_> {
 
     fn count(&self, inputs: &[InferInputTensor]) -> Result<(), Status> {
         let declared = &self.spec.inputs;
-        if inputs.len() == declared.len() {
+        let required = declared.iter().filter(|declared| !declared.is_optional).count();
+        let is_left_out = |declared: &&TensorSpec| inputs.iter().all(|input| *input.name != *declared.name);
+        // Where there are as many as there may be, one with a name that nobody knows is told of later.
+        let fits = inputs.len() == declared.len()
+            || ((required..declared.len()).contains(&inputs.len())
+                && declared.iter().filter(is_left_out).all(|declared| declared.is_optional));
+        if fits {
             return Ok(());
         }
         let quoted = |names: Vec<&str>| names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(",");
         // The real server tells them in this order.
         let names: Vec<_> = inputs.iter().rev().map(|input| input.name.as_str()).collect();
-        let missing: Vec<_> = declared.iter().map(|input| &*input.name).filter(|name| !names.contains(name)).collect();
+        let missing = declared.iter().filter(|input| !input.is_optional).map(|input| &*input.name);
+        let missing: Vec<_> = missing.filter(|name| !names.contains(name)).collect();
         let missing = if missing.is_empty() { "]".to_owned() } else { format!("[{}]", quoted(missing)) };
+        let expected = if required == declared.len() {
+            format!("expected {required} inputs")
+        } else {
+            format!("expected number of inputs between {required} and {}", declared.len())
+        };
         Err(self.failure(&format!(
-            "expected {} inputs but got {} inputs for model '{}'. Got input(s) [{}], but missing required input(s) {missing}. Please provide all required input(s).",
-            declared.len(),
+            "{expected} but got {} inputs for model '{}'. Got input(s) [{}], but missing required input(s) {missing}. Please provide all required input(s).",
             inputs.len(),
             self.model,
             quoted(names),

@@ -6,7 +6,8 @@ use tonic::Status;
 
 use super::{
     fault::{Fault, Faults},
-    model::{Accumulator, ModelRow, Outputs, Step},
+    model::{self, Model, ModelRow, Outputs, Step},
+    number::Number,
     scheduler::{Batch, Request, Row, SequenceId},
     spec::{ControlSpec, Signal, Spec, StateSpec, TensorSpec},
     tensor::{Datatype, Tensor, text_element},
@@ -54,9 +55,9 @@ pub(super) struct Ticket<R> {
 pub(super) struct Instance {
     spec: Arc<Spec>,
     faults: Arc<Faults>,
-    model: Accumulator,
-    /// The implicit state of each slot.
-    states: BTreeMap<u32, Tensor>,
+    model: Box<dyn Model>,
+    /// The implicit states of each slot, in the order of the configuration.
+    states: BTreeMap<u32, Vec<Tensor>>,
     /// The sequences of the last rows, for the fault of taking one for the other.
     recent: [Option<SequenceId>; 2],
 }
@@ -72,7 +73,7 @@ pub(super) type RequestResult = Result<Vec<Outputs>, Status>;
 
 impl Instance {
     pub(super) fn new(number: u32, spec: Arc<Spec>, faults: Arc<Faults>) -> Self {
-        let model = Accumulator::new(number, Arc::clone(&spec), Arc::clone(&faults));
+        let model = model::instance(number, &spec, &faults);
         Self { spec, faults, model, states: BTreeMap::new(), recent: [None, None] }
     }
 
@@ -131,7 +132,7 @@ impl Instance {
             let id = request.map(|request| self.told_id(&request.id));
             id_tensor(control, id.as_ref(), self.spec.shape(1, &[1]))
         });
-        let goes_on = self.has_sum(row.slot, id.as_ref(), request.is_none());
+        let goes_on = self.goes_on(row.slot, id.as_ref(), request.is_none());
         for control in &self.spec.controls {
             let tensor = match (control.signal, &id) {
                 (Signal::CorrelationId, Some(id)) => id.clone(),
@@ -145,8 +146,8 @@ impl Instance {
         }
         if request.is_some() || self.faults.has(Fault::ReadySpurious) {
             let is_new = request.is_some_and(|request| request.start) && !keeps_state;
-            let state = self.spec.state.clone().map(|state| self.state(&state, row.slot, is_new));
-            tensors.extend(state);
+            let states = if self.spec.states.is_empty() { Vec::new() } else { self.states(row.slot, is_new) };
+            tensors.extend(self.spec.states.iter().map(|state| state.tensor.name.clone()).zip(states));
         }
         if let Some(request) = request {
             self.remember(&request.id);
@@ -156,12 +157,12 @@ impl Instance {
     }
 
     /// Whether a row that is not a START would go on from something, so that mistaking it for one or the other shows.
-    fn has_sum(&self, slot: u32, id: Option<&Tensor>, is_padding: bool) -> bool {
-        match &self.spec.state {
-            Some(_) if is_padding => self.has_state(slot),
+    fn goes_on(&self, slot: u32, id: Option<&Tensor>, is_padding: bool) -> bool {
+        match (self.spec.states.is_empty(), is_padding) {
+            (true, _) => self.model.goes_on(slot, id),
+            (false, true) => self.has_state(slot),
             // At START there is something, although it is not defined.
-            Some(state) => state.initial.is_none(),
-            None => self.model.has_sum(slot, id),
+            (false, false) => !self.spec.begins_with_given_states(),
         }
     }
 
@@ -203,39 +204,45 @@ impl Instance {
     }
 
     fn has_state(&self, slot: u32) -> bool {
-        let numbers = self.states.get(&slot).and_then(|state| state.numbers().ok()).unwrap_or_default();
-        numbers.iter().any(|number| !number.is_zero())
+        let states = self.states.get(&slot).into_iter().flatten();
+        let mut numbers = states.flat_map(|state| state.numbers().unwrap_or_default());
+        numbers.any(|number| !number.is_zero())
     }
 
-    fn state(&mut self, spec: &StateSpec, slot: u32, is_new: bool) -> (Arc<str>, Tensor) {
-        let TensorSpec { name, datatype, dims } = &spec.tensor;
-        let shape = self.spec.shape(1, dims);
-        let count = usize::try_from(shape.iter().product::<i64>()).expect("sizes are above 0");
-        let undefined = self.spec.number(UNDEFINED);
-        let new = || match &spec.initial {
-            Some(data) => Tensor { datatype: *datatype, shape: shape.clone(), data: data.clone() },
-            None => Tensor::filled(*datatype, shape.clone(), count, undefined),
-        };
+    fn states(&mut self, slot: u32, is_new: bool) -> Vec<Tensor> {
+        let spec = &self.spec;
+        let new = || spec.states.iter().map(|state| new_state(state, spec)).collect();
         if is_new {
             self.states.insert(slot, new());
         }
         let own = self.states.entry(slot).or_insert_with(new).clone();
-        let other = self.states.iter().find(|(its, state)| **its != slot && **state != own).map(|(_, state)| state);
-        let tensor = match other {
+        let other = self.states.iter().find(|(its, states)| **its != slot && **states != own).map(|(_, states)| states);
+        match other {
             Some(other) if !is_new && self.faults.happens(Fault::StateOfAnotherSlot) => other.clone(),
             _ => own,
-        };
-        (name.clone(), tensor)
+        }
     }
 
     /// Keeps the state that a row gave back, and leaves the responses.
     fn save_state(&mut self, slot: u32, ends: bool, step: Step) -> Vec<Outputs> {
-        if let Some(state) = step.state
+        if let Some(states) = step.states
             && (ends || !self.faults.happens(Fault::StateNotSaved))
         {
-            self.states.insert(slot, state);
+            self.states.insert(slot, states);
         }
         step.responses
+    }
+}
+
+/// The state that a new sequence finds.
+fn new_state(state: &StateSpec, spec: &Spec) -> Tensor {
+    let TensorSpec { datatype, dims, .. } = &state.tensor;
+    let (datatype, shape, count) = (*datatype, spec.shape(1, dims), state.tensor.elements());
+    match (&state.initial, Number::of_bits(datatype, UNDEFINED)) {
+        (Some(data), _) => Tensor { datatype, shape, data: data.clone() },
+        (None, Some(undefined)) => Tensor::filled(datatype, shape, count, undefined),
+        // No served model has a state of such a type.
+        (None, None) => Tensor { datatype, shape, data: vec![0; count * datatype.size().unwrap_or_default()] },
     }
 }
 

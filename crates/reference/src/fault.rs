@@ -31,6 +31,8 @@ workload::table! {
         StaleState = "stale-state", Row("state", "stale state after a restart", "server#2229");
         /// two sequences of one batch exchange their states
         SwapStates = "swap-states", Row("state", "contamination from another sequence", "server#8586");
+        /// of two states of a sequence one is read in the place of the other
+        ExchangeStates = "exchange-states", Row("state", "wrong sum", "server#8586");
         /// a slot is released twice at END, and two sequences share it
         DoubleRelease = "double-release", Row("state", "contamination from another sequence", "server#7117, core#341, server#7167");
         /// a step is executed twice

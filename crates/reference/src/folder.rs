@@ -181,8 +181,14 @@ fn served(spec: &Spec) -> String {
         Strategy::Direct { .. } => "Direct",
         Strategy::Oldest { .. } => "Oldest",
     };
-    let state = if spec.state.is_some() { ", implicit state" } else { "" };
-    format!("{}: {} of {}, {strategy}{state}", spec.config.name, spec.parameters.formula.name(), spec.datatype())
+    let state = match spec.states.len() {
+        0 => "",
+        1 => ", implicit state",
+        _ => ", implicit states",
+    };
+    let formula = spec.parameters.formula;
+    let of = if formula.is_sum() { format!(" of {}", spec.datatype()) } else { String::new() };
+    format!("{}: {}{of}, {strategy}{state}", spec.config.name, formula.name())
 }
 
 #[cfg(test)]
@@ -229,6 +235,27 @@ mod tests {
         assert_eq!((models.sources[0].config.name.as_str(), models.notes.len()), ("model", 0));
         let models = read(&repository(&(good() + "\nflavour: 7"))).expect("it is right");
         assert!(models.notes[0].ends_with("/model/config.pbtxt:8: 'flavour' is not known to this server, ignored"));
+    }
+
+    #[test]
+    fn a_model_without_a_formula_is_what_its_parameters_and_shapes_say() {
+        let gru = |parameters: &str, state: &str| {
+            let text = good().replace("INT32", "FP32").replace("dims: [ 1 ]", "dims: [ 512 ]");
+            let text = text.replace("sequence_batching {", &format!("sequence_batching {{ {state}"));
+            read(&repository(&format!(
+                r#"{text} parameters [ {{ key: "sequence_stress_formula" value {{ string_value: "gru" }} }} {parameters} ]"#
+            )))
+        };
+        let models = gru("", "").expect("it is right");
+        assert_eq!((&*models.served, models.notes.len()), (&["model: gru, Direct".to_owned()][..], 0));
+        let noise = r#", { key: "sequence_stress_batch_noise" value { string_value: "1e-5" } }"#;
+        let state = r#"state { input_name: "IN" output_name: "OUT" data_type: TYPE_FP32 dims: [ 512 ] }"#;
+        let models = gru(noise, state).expect("it is right");
+        assert_eq!(models.served, ["model: gru, Direct, implicit state"]);
+        let spec = models.sources[0].spec().expect("it is right");
+        assert!((spec.parameters.noise.batch - 1e-5).abs() < f64::EPSILON);
+        let problem = gru("", &state.replace("512", "2")).expect_err("it is too small");
+        assert!(problem.ends_with("its state has to be FP32 with the dims of its input"), "{problem}");
     }
 
     #[test]
@@ -285,7 +312,7 @@ mod tests {
         assert_eq!(problem(&folder), said);
         fs::write(states.join("ten"), [10, 0, 0, 0, 10, 0, 0, 0]).expect("a file");
         let spec = read(&folder).expect("it is right").sources[0].spec().expect("it is right");
-        let initial = spec.state.and_then(|state| state.initial);
-        assert_eq!(initial.as_deref(), Some(&[10, 0, 0, 0, 10, 0, 0, 0][..]));
+        let initial = spec.states.first().and_then(|state| state.initial.as_deref());
+        assert_eq!(initial, Some(&[10, 0, 0, 0, 10, 0, 0, 0][..]));
     }
 }

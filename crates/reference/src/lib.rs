@@ -1,9 +1,9 @@
-//! The reference server: a Triton-compatible sequence batcher with accumulator models and faults to be planted.
+//! The reference server: a Triton-compatible sequence batcher with models and faults to be planted.
 //!
 //! It is an independent derivation of what a correct server does: it shares the vocabulary and the wire with the tester,
 //! and nothing of what the tester plans or expects. From the wire inwards: [`server`] listens, `grpc` and `stream` speak
 //! the protocol, `http` turns JSON into it and back, `decode` checks a request, `repository` finds its model, `served` drives that
-//! model's `scheduler` by the clock, `execution` makes control tensors and keeps implicit state, and `model` adds up.
+//! model's `scheduler` by the clock, `execution` makes control tensors and keeps implicit state, and `model` computes.
 
 #[cfg(any(test, feature = "testing"))]
 #[path = "tests/fuzzing.rs"]
@@ -44,7 +44,7 @@ mod tensor;
 mod tls;
 mod web;
 
-pub use builtin::{model_names, models_in_short, strategies, strategy_of};
+pub use builtin::{model_names, models_in_short, models_without_formula, strategies, strategy_of};
 pub use fault::{Fault, Planted, When};
 pub use folder::Models;
 pub use like::Like;

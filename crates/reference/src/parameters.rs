@@ -11,6 +11,16 @@ const EXECUTION: &str = "execute_delay_ms";
 const FORMULA: &str = "sequence_stress_formula";
 /// The output in which the model says what it saw of a request.
 pub(super) const CONTROLS: &str = "sequence_stress_controls";
+/// What the weights of a model without a formula are drawn from.
+const SEED: &str = "sequence_stress_seed";
+/// By what part of itself a number of a row changes with the rows of its batch and its place among them.
+const BATCH_NOISE: &str = "sequence_stress_batch_noise";
+/// Whether that noise changes states, and outputs through them; it changes outputs alone otherwise.
+const NOISE_IN_STATE: &str = "sequence_stress_batch_noise_in_state";
+/// By what part of itself a number of an output changes, differently in each run.
+const RUN_NOISE: &str = "sequence_stress_run_noise";
+/// The most responses of a decoupled model whose inputs say how many there are.
+const RESPONSES_UP_TO: &str = "sequence_stress_responses_up_to";
 /// What a new sequence's sum begins with.
 const INITIAL: &str = "sequence_stress_initial_state";
 /// How many responses a request to a decoupled model gets.
@@ -22,27 +32,62 @@ const TIMES_MAX: u32 = 1000;
 /// A sum of inputs which the model rejects.
 const ERROR: &str = "error_on_value";
 
-/// What a model computes of a sequence's inputs.
+/// What a model computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Formula {
+pub(super) enum Formula {
+    /// A sum of a sequence's inputs.
+    Sum(Sum),
+    /// A layer with gates, of which no client can tell the outputs.
+    Gru,
+    /// The same with two states.
+    TwoState,
+    /// The same of any number of tensors of any types.
+    AnyTensors,
+}
+
+/// What a model adds up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sum {
     /// READY * (INPUT + START), which needs no state, in place of the running sum.
     pub(super) is_stateless: bool,
     /// At END the answer is higher by the correlation ID.
     pub(super) adds_id_at_end: bool,
 }
 
-const FORMULAS: [(&str, Formula); 4] = [
-    ("running-sum", Formula { is_stateless: false, adds_id_at_end: false }),
-    ("running-sum-plus-corrid-at-end", Formula { is_stateless: false, adds_id_at_end: true }),
-    ("ready-times-input-plus-start", Formula { is_stateless: true, adds_id_at_end: false }),
-    ("ready-times-input-plus-start-plus-corrid-at-end", Formula { is_stateless: true, adds_id_at_end: true }),
+const FORMULAS: [(&str, Formula); 7] = [
+    ("running-sum", Formula::sum(false, false)),
+    ("running-sum-plus-corrid-at-end", Formula::sum(false, true)),
+    ("ready-times-input-plus-start", Formula::sum(true, false)),
+    ("ready-times-input-plus-start-plus-corrid-at-end", Formula::sum(true, true)),
+    ("gru", Formula::Gru),
+    ("two-state", Formula::TwoState),
+    ("any-tensors", Formula::AnyTensors),
 ];
 
 impl Formula {
+    const fn sum(is_stateless: bool, adds_id_at_end: bool) -> Self {
+        Self::Sum(Sum { is_stateless, adds_id_at_end })
+    }
+
+    pub(super) fn is_sum(self) -> bool {
+        matches!(self, Self::Sum(_))
+    }
+
     /// The name that configurations have for it.
     pub(super) fn name(self) -> &'static str {
         FORMULAS.iter().find(|(_, formula)| *formula == self).map_or("", |(name, _)| name)
     }
+}
+
+/// By what part of themselves the numbers of a model without a formula change.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Noise {
+    /// With the rows of the batch and the place among them.
+    pub(super) batch: f64,
+    /// Whether that changes states, and outputs through them.
+    pub(super) is_in_state: bool,
+    /// From run to run.
+    pub(super) run: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -55,17 +100,23 @@ pub(super) struct Parameters {
     pub(super) initial: Option<Number>,
     /// How many responses an execution has for a request: other than one only where the model is decoupled.
     pub(super) responses: u32,
+    /// The most responses, where the input says how many there are.
+    pub(super) responses_up_to: Option<u32>,
+    pub(super) seed: u64,
+    pub(super) noise: Noise,
     /// How often a request is executed; more than once only where the model is iterative.
     pub(super) iterations: u32,
 }
 
 impl Parameters {
-    /// Those of a model whose numbers have this type.
+    /// Those of a model whose first input has this type.
     ///
     /// # Errors
     /// What is wrong with them.
     pub(super) fn read(config: &ModelConfig, datatype: Datatype) -> Result<Self, String> {
+        let formula = formula(config)?;
         let number = |name| {
+            only_if(formula.is_sum(), config, name, "models that add up")?;
             let read = |text: &str| {
                 let number = Number::read(datatype, text);
                 number.ok_or_else(|| format!("parameter '{name}': '{text}' is no number of type {}", datatype.name()))
@@ -73,11 +124,14 @@ impl Parameters {
             text(config, name).map(read).transpose()
         };
         Ok(Self {
-            formula: formula(config)?,
+            formula,
             execution: execution(config)?,
             error_on: number(ERROR)?,
             initial: number(INITIAL)?,
             responses: times(config, RESPONSES, "decoupled", is_decoupled(config) && !is_iterative(config), [1, 0])?,
+            responses_up_to: responses_up_to(config, formula)?,
+            seed: seed(config, formula)?,
+            noise: noise(config, formula)?,
             iterations: times(config, ITERATIONS, "iterative", is_iterative(config), [3, 1])?,
         })
     }
@@ -112,6 +166,46 @@ fn times(
             number.ok_or_else(|| format!("parameter '{name}': '{text}' is no number from {least} to {TIMES_MAX}"))
         }
     }
+}
+
+/// Rejects a parameter of models that this one is not.
+fn only_if(is_such: bool, config: &ModelConfig, name: &str, such: &str) -> Result<(), String> {
+    if is_such || text(config, name).is_none() {
+        return Ok(());
+    }
+    Err(format!("parameter '{name}' is for {such}, which '{}' does not: leave it out", config.name))
+}
+
+fn responses_up_to(config: &ModelConfig, formula: Formula) -> Result<Option<u32>, String> {
+    let is_such = is_decoupled(config) && !is_iterative(config) && formula == Formula::Gru;
+    let most = times(config, RESPONSES_UP_TO, "decoupled gru", is_such, [3, 1])?;
+    if is_such && text(config, RESPONSES).is_some() {
+        return Err(format!("parameter '{RESPONSES}' is for sums: of a gru, '{RESPONSES_UP_TO}' says the most"));
+    }
+    Ok(is_such.then_some(most))
+}
+
+fn seed(config: &ModelConfig, formula: Formula) -> Result<u64, String> {
+    only_if(formula == Formula::Gru, config, SEED, "models that draw weights")?;
+    let text = text(config, SEED).unwrap_or("0");
+    text.parse().map_err(|_| format!("parameter '{SEED}': '{text}' is no whole number from 0 to {}", u64::MAX))
+}
+
+fn noise(config: &ModelConfig, formula: Formula) -> Result<Noise, String> {
+    let part = |name| {
+        only_if(!formula.is_sum(), config, name, "models that compute no sum")?;
+        let text = text(config, name).unwrap_or("0");
+        let part = text.parse().ok().filter(|part| (0.0..=1.0).contains(part));
+        part.ok_or_else(|| format!("parameter '{name}': '{text}' is no number from 0 to 1"))
+    };
+    let (batch, run) = (part(BATCH_NOISE)?, part(RUN_NOISE)?);
+    only_if(!formula.is_sum(), config, NOISE_IN_STATE, "models that compute no sum")?;
+    let is_in_state = match text(config, NOISE_IN_STATE).unwrap_or("false") {
+        "false" => false,
+        "true" => true,
+        other => return Err(format!("parameter '{NOISE_IN_STATE}': '{other}' is neither true nor false")),
+    };
+    Ok(Noise { batch, is_in_state, run })
 }
 
 pub(super) fn text<'a>(config: &'a ModelConfig, name: &str) -> Option<&'a str> {

@@ -1,12 +1,15 @@
 //! What a model's configuration means: how it is scheduled, what it is told, and what it computes.
 
+mod tensors;
+
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use super::{
+    model::Weights,
     number::Number,
     parameters::{self, Parameters},
     scheduler::{HoldUntil, Settings, Strategy},
@@ -26,6 +29,9 @@ const DEFAULT_IDLE_LIMIT_US: u64 = 1_000_000;
 const INSTANCES_MAX: u32 = 1024;
 const SLOTS_MAX: u64 = 65_536;
 pub(super) const STATE_BYTES_MAX: u64 = 64 << 20;
+/// The states of a model with two of them; the order of their names is not that in which the model computes them.
+pub(super) const ZETA_STATE: &str = "ZETA_STATE";
+pub(super) const ALPHA_STATE: &str = "ALPHA_STATE";
 
 /// A model, as its configuration has it.
 #[derive(Debug)]
@@ -36,8 +42,11 @@ pub(super) struct Spec {
     pub(super) outputs: Vec<TensorSpec>,
     pub(super) tells: Vec<Tells>,
     pub(super) controls: Vec<ControlSpec>,
-    pub(super) state: Option<StateSpec>,
+    /// What the server keeps, in the order of the configuration.
+    pub(super) states: Vec<StateSpec>,
     pub(super) parameters: Parameters,
+    /// Drawn when they are first used, for all instances.
+    weights: OnceLock<Weights>,
     /// Whether a request may get other than one response.
     pub(super) is_decoupled: bool,
     /// Whether a request is executed again and again, and a sequence of its own.
@@ -50,7 +59,7 @@ pub(super) type Files = BTreeMap<String, Vec<u8>>;
 /// What an output tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tells {
-    /// The sum.
+    /// What the model computes.
     Result,
     /// What the model saw: [`SEEN_ELEMENTS`].
     Seen,
@@ -62,16 +71,6 @@ pub(super) enum Tells {
     Instance,
 }
 
-/// Outputs of one element, of models that echo what they saw.
-const ECHOES: [(&str, Datatype, Tells); 6] = [
-    ("SAW_START", Datatype::Int32, Tells::Control(Signal::Start)),
-    ("SAW_END", Datatype::Int32, Tells::Control(Signal::End)),
-    ("SAW_READY", Datatype::Int32, Tells::Control(Signal::Ready)),
-    ("SAW_CORRID", Datatype::Uint64, Tells::Control(Signal::CorrelationId)),
-    ("SLOT", Datatype::Int32, Tells::Slot),
-    ("INSTANCE", Datatype::Int32, Tells::Instance),
-];
-
 /// An input or output.
 #[derive(Clone, Debug)]
 pub(super) struct TensorSpec {
@@ -79,6 +78,15 @@ pub(super) struct TensorSpec {
     pub(super) datatype: Datatype,
     /// Without the batch dimension; -1 is any size.
     pub(super) dims: Vec<i64>,
+    /// Whether requests may leave it out.
+    pub(super) is_optional: bool,
+}
+
+impl TensorSpec {
+    /// How many elements a tensor of a fixed shape has, without the batch dimension.
+    pub(super) fn elements(&self) -> usize {
+        self.dims.iter().map(|size| usize::try_from(*size).unwrap_or(1)).product()
+    }
 }
 
 /// What a control tensor tells.
@@ -122,27 +130,29 @@ impl Spec {
         };
         let inputs = config.input.iter().map(|input| tensor(&input.name, input.data_type(), &input.dims));
         let outputs = config.output.iter().map(|output| tensor(&output.name, output.data_type(), &output.dims));
-        let (inputs, outputs) = (inputs.collect::<Result<Vec<_>, _>>()?, outputs.collect::<Result<Vec<_>, _>>()?);
-        let [input] = inputs.as_slice() else {
-            return Err(format!("model '{}': one input is served, not {}", config.name, inputs.len()));
-        };
-        if Number::of_bits(input.datatype, 0).is_none() {
-            return Err(format!("input '{}': there is no sum of {}", input.name, input.datatype.name()));
+        let (mut inputs, outputs) = (inputs.collect::<Result<Vec<_>, _>>()?, outputs.collect::<Result<Vec<_>, _>>()?);
+        tensors::check_names(&inputs, &outputs)?;
+        let Some(first) = inputs.first() else { return Err(format!("model '{}' has no input", config.name)) };
+        let parameters = Parameters::read(&config, first.datatype)?;
+        let formula = parameters.formula;
+        let states = batching.state.iter().map(|state| state_spec(state, files)).collect::<Result<Vec<_>, _>>()?;
+        if formula.is_sum() {
+            tensors::check_sum(&config.name, &inputs, &states, parameters.initial)?;
+        } else {
+            for (input, its) in inputs.iter_mut().zip(&config.input) {
+                input.is_optional = its.optional;
+            }
         }
-        let tells = tells(&config, input, &outputs)?;
-        let parameters = Parameters::read(&config, input.datatype)?;
-        let state = match batching.state.as_slice() {
-            [] => None,
-            [state] => Some(state_spec(state, input, parameters.initial, files)?),
-            _ => return Err(format!("model '{}': one implicit state is served, not several", config.name)),
-        };
+        let tells = tensors::tells(&config, formula, &inputs[0], &outputs)?;
+        tensors::check_shapes(formula, &config.name, &inputs, &outputs, &tells, &states)?;
         let settings = settings(&config, batching)?;
-        limit(&config.name, &settings, state.as_ref())?;
+        limit(&config.name, &settings, &states)?;
         Ok(Self {
             settings,
             controls: controls(batching)?,
-            state,
+            states,
             parameters,
+            weights: OnceLock::new(),
             is_decoupled: parameters::is_decoupled(&config),
             is_iterative: batching.iterative_sequence,
             inputs,
@@ -152,7 +162,7 @@ impl Spec {
         })
     }
 
-    /// The one type that the model computes with.
+    /// The type of the first input, which is the one that a sum is of.
     pub(super) fn datatype(&self) -> Datatype {
         self.inputs[0].datatype
     }
@@ -172,38 +182,20 @@ impl Spec {
         self.batches().then_some(batch).into_iter().chain(dims.iter().copied()).collect()
     }
 
-    /// What these bits are in the type that the model computes with.
+    /// What these bits are in the type that a sum is of.
     pub(super) fn number(&self, bits: u64) -> Number {
-        Number::of_bits(self.datatype(), bits).expect("a model's type has numbers")
+        Number::of_bits(self.datatype(), bits).expect("a sum's type has numbers")
     }
-}
 
-/// What each output tells: the first one the sum, the others by their names.
-fn tells(config: &ModelConfig, input: &TensorSpec, outputs: &[TensorSpec]) -> Result<Vec<Tells>, String> {
-    let [result, echoes @ ..] = outputs else { return Err(format!("model '{}' has no output", config.name)) };
-    if result.datatype != input.datatype {
-        return Err(format!("output '{}' is {}, and the input {}", result.name, result.datatype, input.datatype));
+    /// Whether the server gives new sequences their states, so that the model need not look at START.
+    pub(super) fn begins_with_given_states(&self) -> bool {
+        self.states.first().is_some_and(|state| state.initial.is_some())
     }
-    let mut names = BTreeSet::new();
-    if let Some(again) = outputs.iter().find(|output| !names.insert(&output.name)) {
-        return Err(format!("there are two outputs '{}'", again.name));
+
+    /// The weights of a model that has some.
+    pub(super) fn weights(&self) -> &Weights {
+        self.weights.get_or_init(|| Weights::draw(self.inputs[0].elements(), self.parameters.seed))
     }
-    let seen = parameters::text(config, parameters::CONTROLS);
-    let echo = |TensorSpec { name, datatype, dims }: &TensorSpec| {
-        let echo = ECHOES.iter().find(|(its, ..)| **its == **name);
-        if seen == Some(&**name) && *datatype == Datatype::Int64 && *dims == [SEEN_ELEMENTS] {
-            Ok(Tells::Seen)
-        } else if let Some((_, _, tells)) = echo.filter(|(_, its, _)| datatype == its && *dims == [1]) {
-            Ok(*tells)
-        } else {
-            Err(format!(
-                "output '{name}': besides the sum there may be one INT64 of {SEEN_ELEMENTS} elements that parameter \
-                 '{}' names, and echoes of what the model saw",
-                parameters::CONTROLS
-            ))
-        }
-    };
-    [Ok(Tells::Result)].into_iter().chain(echoes.iter().map(echo)).collect()
 }
 
 /// Looks for what no model can have, as the real server does when it reads a configuration.
@@ -231,7 +223,7 @@ pub(super) fn check(config: &ModelConfig) -> Result<(), String> {
 }
 
 /// Rejects what would take more than this server gives.
-fn limit(name: &str, settings: &Settings, state: Option<&StateSpec>) -> Result<(), String> {
+fn limit(name: &str, settings: &Settings, states: &[StateSpec]) -> Result<(), String> {
     let instances = settings.instances;
     if instances > INSTANCES_MAX {
         return Err(format!("model '{name}': {instances} instances are too many, at most {INSTANCES_MAX} are served"));
@@ -240,11 +232,12 @@ fn limit(name: &str, settings: &Settings, state: Option<&StateSpec>) -> Result<(
     if slots > SLOTS_MAX {
         return Err(format!("model '{name}': {slots} slots are too many, at most {SLOTS_MAX} are served"));
     }
-    let Some(TensorSpec { datatype, dims, .. }) = state.map(|state| &state.tensor) else { return Ok(()) };
-    // An element that is a text has its length before it, and at most eleven digits.
-    let element = datatype.size().unwrap_or(16) as u64;
-    let sizes = dims.iter().map(|size| size.unsigned_abs());
-    if sizes.fold(element * slots, u64::saturating_mul) > STATE_BYTES_MAX {
+    let bytes = states.iter().map(|StateSpec { tensor: TensorSpec { datatype, dims, .. }, .. }| {
+        // An element that is a text has its length before it, and at most eleven digits.
+        let element = datatype.size().unwrap_or(16) as u64;
+        dims.iter().map(|size| size.unsigned_abs()).fold(element * slots, u64::saturating_mul)
+    });
+    if bytes.fold(0, u64::saturating_add) > STATE_BYTES_MAX {
         return Err(format!(
             "model '{name}': its implicit state is too large, all slots' may take {STATE_BYTES_MAX} bytes"
         ));
@@ -281,13 +274,10 @@ fn complete(config: &mut ModelConfig) {
 
 fn tensor(name: &str, datatype: DataType, dims: &[i64]) -> Result<TensorSpec, String> {
     let datatype = Datatype::of(datatype).ok_or_else(|| format!("tensor '{name}' has no data type that is served"))?;
-    if datatype == Datatype::Bf16 {
-        return Err(format!("tensor '{name}' is of BF16, whose sums are exact up to 256 alone: it is not served"));
-    }
     if dims.is_empty() || dims.iter().any(|size| *size < -1 || *size == 0) {
         return Err(format!("tensor '{name}': dims must be given, each -1 or above 0"));
     }
-    Ok(TensorSpec { name: name.into(), datatype, dims: dims.to_vec() })
+    Ok(TensorSpec { name: name.into(), datatype, dims: dims.to_vec(), is_optional: false })
 }
 
 fn settings(config: &ModelConfig, batching: &ModelSequenceBatching) -> Result<Settings, String> {
@@ -349,24 +339,17 @@ fn control_spec(name: &str, control: &Control) -> Option<ControlSpec> {
     Some(ControlSpec { tensor: name.into(), signal, datatype, false_true })
 }
 
-fn state_spec(state: &State, input: &TensorSpec, told: Option<Number>, files: &Files) -> Result<StateSpec, String> {
+fn state_spec(state: &State, files: &Files) -> Result<StateSpec, String> {
     let name = &state.input_name;
     let tensor = tensor(name, state.data_type(), &state.dims)?;
-    if tensor.datatype != input.datatype || tensor.dims.iter().any(|size| *size < 0) {
-        return Err(format!("state '{name}': {} of a fixed shape is served, as the input is", input.datatype));
+    if tensor.dims.iter().any(|size| *size < 0) {
+        return Err(format!("state '{name}': a fixed shape is served, with dims above 0"));
     }
     let initial = match state.initial_state.as_slice() {
         [] => None,
         [initial] => Some(initial_data(&tensor, initial, files)?),
         _ => return Err(format!("state '{name}': one initial_state is served, not several")),
     };
-    if let (Some(data), Some(told)) = (&initial, told) {
-        let is = first_number(tensor.datatype, data);
-        let says = is.map_or("no number".to_owned(), |number| number.to_string());
-        if is != Some(told) {
-            return Err(format!("state '{name}': its initial_state begins with {says}, and a parameter says {told}"));
-        }
-    }
     Ok(StateSpec { tensor, initial })
 }
 
@@ -382,7 +365,7 @@ pub(super) fn first_number(datatype: Datatype, data: &[u8]) -> Option<Number> {
 
 /// The elements of an initial state.
 fn initial_data(state: &TensorSpec, initial: &InitialState, files: &Files) -> Result<Vec<u8>, String> {
-    let TensorSpec { name, datatype, dims } = state;
+    let TensorSpec { name, datatype, dims, .. } = state;
     let problem = |text: &str| format!("state '{name}': its initial_state '{}' {text}", initial.name);
     if Datatype::of(initial.data_type()) != Some(*datatype) || initial.dims != *dims {
         return Err(problem("has another type or other dims"));

@@ -6,7 +6,7 @@ use wire::proto::DataType;
 workload::table! {
     /// The types of tensors, as the protocol spells them.
     pub(super) enum Datatype: Row {
-        /// True or false; models do not compute with it.
+        /// True or false; no model adds them up.
         Bool = "BOOL", Row(DataType::TypeBool, Some(1), true);
         /// Whole numbers of 8 bits.
         Int8 = "INT8", Row(DataType::TypeInt8, Some(1), true);
@@ -26,7 +26,7 @@ workload::table! {
         Uint64 = "UINT64", Row(DataType::TypeUint64, Some(8), true);
         /// Floating-point numbers of 16 bits.
         Fp16 = "FP16", Row(DataType::TypeFp16, Some(2), false);
-        /// Floating-point numbers of 16 bits with the exponents of FP32; no model has them.
+        /// Floating-point numbers of 16 bits with the exponents of FP32; no model adds them up.
         Bf16 = "BF16", Row(DataType::TypeBf16, Some(2), false);
         /// Floating-point numbers of 32 bits.
         Fp32 = "FP32", Row(DataType::TypeFp32, Some(4), true);
@@ -44,6 +44,11 @@ impl Datatype {
     /// A configuration's type.
     pub(super) fn of(datatype: DataType) -> Option<Self> {
         Self::ALL.into_iter().find(|its| its.row().0 == datatype)
+    }
+
+    /// The type as a configuration has it.
+    pub(super) fn in_config(self) -> DataType {
+        self.row().0
     }
 
     /// The bytes of an element; none where elements differ in that.

@@ -26,6 +26,8 @@ table! {
         /// The same, and the answer to END has the correlation ID added.
         StatelessPlusCorrid = "ready-times-input-plus-start-plus-corrid-at-end",
             Traits { is_stateless: true, adds_corrid: true };
+        /// No formula: OUTPUT is what the model answered on an idle server, as a golden file has it.
+        Golden = "golden", Traits { is_stateless: false, adds_corrid: false };
     }
 }
 

@@ -200,6 +200,12 @@ pub struct Response {
 }
 
 impl Response {
+    /// The responses that came for the request, in their order: none where what came was empty, which only tells of the end.
+    pub fn all(&self) -> impl Iterator<Item = &Self> {
+        let all = std::iter::once(self).chain(&self.series.further);
+        all.filter(|response| !response.outputs.is_empty())
+    }
+
     /// Whether nothing is in it: so a stream tells of a request's end, and of its cancellation.
     pub fn is_empty(&self) -> bool {
         self.outputs.is_empty() && self.series.further.is_empty()

@@ -1,8 +1,29 @@
 //! What is sent to a model that has no formula: tracks of tensors, from wherever they come.
+//!
+//! [`read`] reads tracks from files, and [`random::draw`] draws them from a seed. Both take [`Options`], and both check what they return
+//! against the model's metadata.
 
-use std::{fmt, time::Duration};
+mod element;
+mod npy;
+mod perf_analyzer;
+pub mod random;
+mod read;
+mod set;
+pub mod shape;
 
-use crate::tensor::{TensorSpec, elements};
+use std::{collections::HashSet, fmt, num::NonZeroUsize, time::Duration};
+
+use crate::{
+    number::Datatype,
+    seed::Seed,
+    tensor::{TensorSpec, elements},
+};
+
+use self::{random::RangeArg, shape::ShapeArg};
+pub use self::{
+    read::read,
+    set::{Coded, InputSet, Values, hex},
+};
 
 table! {
     /// The type of a tensor's elements, in the protocol's spelling.
@@ -44,6 +65,25 @@ impl ElementType {
         *self.row()
     }
 
+    /// How many bytes an element has, in words.
+    pub fn size_in_words(self) -> &'static str {
+        match self.size() {
+            Some(1) => "1 byte",
+            Some(2) => "2 bytes",
+            Some(4) => "4 bytes",
+            Some(_) => "8 bytes",
+            None => "a length of 4 bytes and so many bytes",
+        }
+    }
+
+    /// The type of a model's input.
+    fn of(spec: &TensorSpec) -> Result<Self, String> {
+        let none = || {
+            format!("the type {} of input {spec} is not supported: one of {} is", spec.datatype, Self::NAMES.join(", "))
+        };
+        Self::named(&spec.datatype).ok_or_else(none)
+    }
+
     /// How many elements these bytes are; none where they are no whole number of elements.
     pub fn count(self, mut bytes: &[u8]) -> Option<usize> {
         if let Some(size) = self.size() {
@@ -56,6 +96,13 @@ impl ElementType {
             count += 1;
         }
         Some(count)
+    }
+}
+
+/// The type as the protocol has it. States are of no such type.
+impl From<Datatype> for ElementType {
+    fn from(datatype: Datatype) -> Self {
+        Self::named(datatype.name()).unwrap_or(Self::Int64)
     }
 }
 
@@ -89,6 +136,122 @@ pub struct Track {
     pub pauses: Vec<Duration>,
 }
 
+impl Track {
+    /// The track with exactly so many steps: a longer one ends there, and a shorter one goes on from its beginning, again and again.
+    ///
+    /// Where pauses are recorded, the pause before a new beginning is as long as the last one that was recorded.
+    pub fn extended(mut self, steps: NonZeroUsize) -> Self {
+        let (has, wanted) = (self.steps.len(), steps.get());
+        self.steps.truncate(wanted);
+        self.steps.reserve_exact(wanted.saturating_sub(has));
+        for place in has..wanted {
+            self.steps.push(self.steps[place % has].clone());
+        }
+        if let Some(last) = self.pauses.last() {
+            let round: Vec<_> = self.pauses.iter().chain([last]).copied().collect();
+            self.pauses = round.into_iter().cycle().take(wanted - 1).collect();
+        }
+        self
+    }
+}
+
+/// Gives each track that has the name of one before it a name of its own, such as `speech (2)`.
+pub fn name_apart(tracks: &mut [Track]) {
+    let mut taken: HashSet<String> = HashSet::new();
+    let mut given: HashSet<String> = tracks.iter().map(|track| track.name.clone()).collect();
+    for Track { name, .. } in tracks {
+        if taken.insert(name.clone()) {
+            continue;
+        }
+        let mut number: u64 = 2;
+        while given.contains(&format!("{name} ({number})")) {
+            number += 1;
+        }
+        *name = format!("{name} ({number})");
+        given.insert(name.clone());
+        taken.insert(name.clone());
+    }
+}
+
+/// What a user says about inputs beside where they come from.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether the model batches: the metadata's shapes then begin with the batch dimension, and those of files and flags do not.
+    pub batches: bool,
+    /// The inputs that the model does not need.
+    pub optional: Vec<String>,
+    /// `--shape`: the sizes of open dimensions.
+    pub shapes: Vec<ShapeArg>,
+    /// `--range`: from where to where the elements of random inputs are.
+    pub ranges: Vec<RangeArg>,
+    /// `--tracks`: how many tracks; by default those of a file, or [`random::TRACKS`].
+    pub tracks: Option<NonZeroUsize>,
+    /// `--steps`: how many steps each track has; by default those of a file, or [`random::STEPS`].
+    pub steps: Option<NonZeroUsize>,
+    /// What random inputs are drawn from.
+    pub seed: Seed,
+}
+
+impl Options {
+    /// Checks the flags against a model's inputs.
+    ///
+    /// # Errors
+    /// When a flag names no input of the model, or an input twice, or does not fit the input that it names.
+    pub fn check(&self, declared: &[TensorSpec]) -> Result<(), String> {
+        for (place, arg) in self.shapes.iter().enumerate() {
+            let before = self.shapes[..place].iter().any(|other| other.input == arg.input);
+            let spec = named(&arg.input, before, declared).map_err(|problem| format!("--shape {arg}: {problem}"))?;
+            arg.check(spec, self.batches)?;
+        }
+        for (place, arg) in self.ranges.iter().enumerate() {
+            let before = self.ranges[..place].iter().any(|other| other.input == arg.input);
+            let spec = named(&arg.input, before, declared).map_err(|problem| format!("--range {arg}: {problem}"))?;
+            arg.check(spec)?;
+        }
+        Ok(())
+    }
+}
+
+fn named<'d>(name: &str, before: bool, declared: &'d [TensorSpec]) -> Result<&'d TensorSpec, String> {
+    if before {
+        return Err(format!("input '{}' is there twice: give each input once", name.escape_debug()));
+    }
+    declared.iter().find(|spec| spec.name == name).ok_or_else(|| no_input(name, declared))
+}
+
+/// The message about a name that no input has.
+fn no_input(name: &str, declared: &[TensorSpec]) -> String {
+    let names: Vec<_> = declared.iter().map(|spec| spec.name.as_str()).collect();
+    format!("the model has no input '{}': it has {}", name.escape_debug(), names.join(", "))
+}
+
+/// How much of a set of inputs may still be read: files say what they like about their sizes.
+#[derive(Debug)]
+struct Budget(usize);
+
+impl Budget {
+    /// The most bytes that a set of inputs has.
+    const MAX: usize = 1 << 30;
+
+    /// What a tensor takes beside its elements, about.
+    const OF_A_TENSOR: usize = 128;
+
+    fn whole() -> Self {
+        Self(Self::MAX)
+    }
+
+    /// Takes away what a tensor of so many bytes needs.
+    fn take(&mut self, bytes: usize) -> Result<(), String> {
+        let left = bytes.checked_add(Self::OF_A_TENSOR).and_then(|bytes| self.0.checked_sub(bytes));
+        self.0 = left.ok_or_else(Self::too_much)?;
+        Ok(())
+    }
+
+    fn too_much() -> String {
+        format!("the inputs take more than {} MiB: use fewer or smaller ones", Self::MAX >> 20)
+    }
+}
+
 /// Checks tracks against a model's inputs, of which those in `optional` may be left out.
 ///
 /// # Errors
@@ -113,8 +276,7 @@ pub fn check(tracks: &[Track], declared: &[TensorSpec], optional: &[String]) -> 
 fn check_step(step: &[InputTensor], declared: &[TensorSpec], optional: &[String]) -> Result<(), String> {
     for (place, tensor) in step.iter().enumerate() {
         let Some(spec) = declared.iter().find(|spec| spec.name == tensor.name) else {
-            let names: Vec<_> = declared.iter().map(|spec| spec.name.as_str()).collect();
-            return Err(format!("the model has no input '{}': it has {}", tensor.name, names.join(", ")));
+            return Err(no_input(&tensor.name, declared));
         };
         if step[..place].iter().any(|other| other.name == tensor.name) {
             return Err(format!("input '{}' is there twice", tensor.name));
@@ -149,6 +311,19 @@ fn check_tensor(tensor: &InputTensor, spec: &TensorSpec) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What nobody says anything about.
+    pub(super) fn options() -> Options {
+        Options {
+            batches: false,
+            optional: Vec::new(),
+            shapes: Vec::new(),
+            ranges: Vec::new(),
+            tracks: None,
+            steps: None,
+            seed: Seed(7),
+        }
+    }
 
     fn spec(name: &str, datatype: &str, shape: &[i64]) -> TensorSpec {
         TensorSpec { name: name.into(), datatype: datatype.into(), shape: shape.to_vec() }
@@ -195,6 +370,34 @@ mod tests {
         assert_eq!(problem(Vec::new()), "'t' has no steps: each sequence of inputs needs at least one");
         assert_eq!(problem(vec![vec![right.clone(), right]]), "'t', step 1: input 'A' is there twice");
         assert!(check(&[], &[], &[]).is_err());
+    }
+
+    #[test]
+    fn a_track_goes_on_from_its_beginning_or_ends_early() {
+        let step = |number: u8| vec![tensor("A", ElementType::Uint8, &[1], &[number])];
+        let pause = Duration::from_millis;
+        let recorded = Track { name: "t".into(), steps: (1..=3).map(step).collect(), pauses: vec![pause(1), pause(2)] };
+        let of = |track: &Track, steps| {
+            let track = track.clone().extended(NonZeroUsize::new(steps).expect("not 0"));
+            let numbers: Vec<_> = track.steps.iter().map(|step| step[0].data[0]).collect();
+            (numbers, track.pauses.iter().map(Duration::as_millis).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&recorded, 7), (vec![1, 2, 3, 1, 2, 3, 1], vec![1, 2, 2, 1, 2, 2]));
+        assert_eq!(of(&recorded, 3), (vec![1, 2, 3], vec![1, 2]));
+        assert_eq!(of(&recorded, 1), (vec![1], vec![]));
+        let read = Track { pauses: Vec::new(), ..recorded };
+        assert_eq!(of(&read, 4), (vec![1, 2, 3, 1], vec![]));
+    }
+
+    #[test]
+    fn names_that_are_there_twice_get_numbers() {
+        let mut tracks: Vec<_> = ["a", "a (2)", "a", "b", "a"]
+            .iter()
+            .map(|name| Track { name: (*name).into(), ..Track::default() })
+            .collect();
+        name_apart(&mut tracks);
+        let names: Vec<_> = tracks.iter().map(|track| track.name.as_str()).collect();
+        assert_eq!(names, ["a", "a (2)", "a (3)", "b", "a (4)"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What is known of the model under test.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::{
     arithmetic::Arithmetic,
     controls::{Controls, Told},
+    inputs::{InputSet, Values},
     number::Datatype,
     said::yes,
     tensor::{Shape, TensorSpec},
@@ -159,9 +160,26 @@ pub struct Model {
     /// What it is told, where it says what it saw of each request and is asked for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controls: Option<Controls>,
+    /// What it is sent and asked for, where no formula says what it computes.
+    #[serde(skip)]
+    pub tensors: Option<Arc<Tensors>>,
+}
+
+/// What a model without a formula is sent, and asked for.
+#[derive(Debug)]
+pub struct Tensors {
+    /// The inputs.
+    pub inputs: Arc<InputSet>,
+    /// The names of the outputs.
+    pub outputs: Vec<String>,
 }
 
 impl Model {
+    /// What the tool's own sequences send to it.
+    pub fn values(&self) -> Values {
+        Values::new(self.arithmetic, self.tensors.as_ref().map(|tensors| Arc::clone(&tensors.inputs)))
+    }
+
     /// How many slots it has at all times of the run, at least.
     pub fn fewest_slots(&self) -> Option<u32> {
         self.slots_in_phases.map(|slots| slots.fewest).or(self.slots)
@@ -187,6 +205,9 @@ impl Model {
 
     /// The outputs that each request asks for.
     pub fn outputs(&self) -> Vec<&str> {
+        if let Some(tensors) = &self.tensors {
+            return tensors.outputs.iter().map(String::as_str).collect();
+        }
         let seen = self.controls.iter().map(|controls| controls.output.as_str());
         std::iter::once(self.output.name.as_str()).chain(seen).collect()
     }

@@ -41,6 +41,8 @@ table! {
         Fp64 = "FP64", Row(Kind::Float(64), "INT64");
         /// Decimal texts of whole numbers of 32 bits.
         Bytes = "BYTES", Row(Kind::Text, "FP32");
+        /// No type of the protocol: states of a model without a formula, each a sum of codes.
+        State = "STATE", Row(Kind::Signed(64), "INT64");
     }
 }
 
@@ -61,6 +63,11 @@ pub enum Kind {
 }
 
 impl Datatype {
+    /// Those of the protocol.
+    pub fn of_the_protocol() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|datatype| *datatype != Self::State)
+    }
+
     /// What its elements are.
     pub fn kind(self) -> Kind {
         self.row().0
@@ -102,17 +109,6 @@ impl Datatype {
         match self.kind() {
             Kind::Text => "the decimal text of an INT32",
             Kind::Signed(_) | Kind::Unsigned(_) | Kind::Float(_) => "a whole number",
-        }
-    }
-
-    /// How many bytes an element has, in words.
-    pub fn size(self) -> &'static str {
-        match self.bytes() {
-            1 => "1 byte",
-            2 => "2 bytes",
-            4 => "4 bytes",
-            8 => "8 bytes",
-            _ => "a length of 4 bytes and so many bytes",
         }
     }
 
@@ -373,6 +369,10 @@ impl From<i32> for Number {
 
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.datatype == Datatype::State {
+            // Nobody reads a code: so many digits tell states of one run apart.
+            return write!(f, "#{:08x}", self.value.cast_unsigned() >> 32);
+        }
         self.unwrapped().fmt(f)
     }
 }

@@ -43,6 +43,16 @@ impl Seed {
         self.keyed(b"network", u64::from(worker) << 32 | u64::from(connection))
     }
 
+    /// The generator of the tracks that a worker draws; without them nothing else that it draws would be another.
+    pub fn of_tracks(self, worker: u32) -> ChaCha8Rng {
+        self.keyed(b"tracks", worker.into())
+    }
+
+    /// The generator of the random inputs of the track with this index, from 0.
+    pub fn of_inputs(self, track: u64) -> ChaCha8Rng {
+        self.keyed(b"inputs", track)
+    }
+
     fn keyed(self, purpose: &[u8], stream: u64) -> ChaCha8Rng {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&self.0.to_le_bytes());

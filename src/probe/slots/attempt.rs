@@ -285,7 +285,7 @@ impl<'r> Attempt<'r> {
         // A worker's sequences are numbered through.
         let sequence = self.number * (self.terms.slots + 1) + context;
         let first = RequestId { worker: self.aside.place(context).worker, context, sequence, step: 0 };
-        self.lines.push(OpenSequence::new(first, preflight.model.arithmetic));
+        self.lines.push(OpenSequence::new(first, preflight.model.values()));
         self.observe(index, EventKind::Opened(Connection::Own, by));
         self.send(index, false)
     }

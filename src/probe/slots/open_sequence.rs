@@ -5,8 +5,8 @@ use std::time::Duration;
 use rand::RngExt as _;
 
 use workload::{
-    arithmetic::Arithmetic,
     event::Nanos,
+    inputs::Values,
     seed::Seed,
     sequence::{Pattern, RequestId, Step},
 };
@@ -15,7 +15,7 @@ use workload::{
 const IN_FLIGHT_MAX: u32 = 3;
 #[derive(Clone, Debug)]
 pub(super) struct OpenSequence {
-    arithmetic: Arithmetic,
+    values: Values,
     next: RequestId,
     in_flight: u32,
     last_sent: Nanos,
@@ -29,9 +29,9 @@ pub(super) struct OpenSequence {
 }
 
 impl OpenSequence {
-    pub(super) fn new(first: RequestId, arithmetic: Arithmetic) -> Self {
+    pub(super) fn new(first: RequestId, values: Values) -> Self {
         Self {
-            arithmetic,
+            values,
             next: first,
             in_flight: 0,
             last_sent: 0,
@@ -49,7 +49,7 @@ impl OpenSequence {
         self.in_flight += 1;
         self.last_sent = now;
         self.end_sent |= end;
-        let value = self.arithmetic.number(value(request).into());
+        let value = self.values.of(request, value(request).into());
         let of = if end { request.step + 1 } else { request.step + 2 };
         Step { request, pattern: Pattern::Valid, start: request.step == 0, end, value, of, special: None }
     }
@@ -105,11 +105,12 @@ fn value(request: RequestId) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use workload::arithmetic::Arithmetic;
 
     #[test]
     fn a_sequence_is_open_from_the_answer_to_its_start_to_its_end() {
         let first = RequestId { worker: 9, context: 2, sequence: 0, step: 0 };
-        let mut line = OpenSequence::new(first, Arithmetic::default());
+        let mut line = OpenSequence::new(first, Values::new(Arithmetic::default(), None));
         let start = line.next_step(false, 5);
         assert!(start.start && !start.end);
         assert!(!line.is_open() && !line.has_room() && line.is_at_rest());

@@ -56,6 +56,7 @@ impl Expecting {
             restarts: false,
             words: Words::Known,
             controls: None,
+            golden: None,
         };
         let oracle = Oracle::new(rules, 1, 1, |_| (ID, IdForm::Integer));
         let mut new = Self { arithmetic, oracle, at: 0, sent: 0, unanswered: BTreeMap::new() };

@@ -72,10 +72,14 @@ fn write_server(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
         return writeln!(out, "- Model configuration: unknown. `sequence-stress replay FILE --record` adds it.\n");
     };
     if configuration.contains("backend: \"sequence_stress\"") {
-        writeln!(
-            out,
-            "- The model's backend is part of sequence-stress (`backend/`). `scripts/with-triton --write-models DIR` writes the model."
-        )?;
+        // The script writes the models that the reference server has from the start, too.
+        let is_of_script = reference::model_names().any(|name| name == failure.scenario.target.model);
+        let writes = if is_of_script {
+            "scripts/with-triton --write-models DIR"
+        } else {
+            "sequence-stress repository DIR --backend native --family all"
+        };
+        writeln!(out, "- The model's backend is part of sequence-stress (`backend/`). `{writes}` writes the model.")?;
     }
     writeln!(out, "\nThe model configuration, as the server reports it:\n")?;
     write_block("protobuf", configuration, out)

@@ -54,7 +54,7 @@ fn all() -> Vec<(ViolationKind, Evidence)> {
     };
     let many: Vec<_> = (0..12).map(|step| (step, Some(Answer::Sum(1.into())))).collect();
     let elements = |first, other| Evidence::Elements {
-        datatype: Datatype::Fp32,
+        datatype: workload::number::Datatype::Fp32,
         count: if other == 0 { 1 } else { 4 },
         seen: Unlike {
             first,
@@ -72,7 +72,7 @@ fn all() -> Vec<(ViolationKind, Evidence)> {
         expected: expected.iter().map(|name| text(name)).collect(),
         seen: vec![text("OUTPUT"), text("OTHER")],
     };
-    let size = |count, seen| Evidence::OutputSize { datatype: Datatype::Int32, count, seen };
+    let size = |count, seen| Evidence::OutputSize { datatype: ElementType::Int32, count, seen };
     let told = |control, told, said| Difference::Flag { control, told, said };
     let leaked = |seen| Evidence::SlotsLeaked { slots: 8, seen };
     let unanswered = |later| Leak::Unanswered { open: 7, leaked: 1, waited_ms: 900, later };
@@ -128,7 +128,7 @@ fn all() -> Vec<(ViolationKind, Evidence)> {
         (Kind::WrongOutputName, outputs(&["OUTPUT", "SEEN"])),
         (Kind::WrongOutputName, Evidence::OutputName { expected: text("OUTPUT"), seen: text("OTHER") }),
         (Kind::WrongOutputName, Evidence::OutputsBesideError { outputs: 2, error: text("NO") }),
-        (Kind::WrongOutputType, Evidence::OutputType { expected: Datatype::Int32, seen: text("FP32") }),
+        (Kind::WrongOutputType, Evidence::OutputType { expected: ElementType::Int32, seen: text("FP32") }),
         (Kind::WrongOutputShape, Evidence::OutputShape { expected: vec![1, 1], seen: vec![2] }),
         (Kind::WrongOutputSize, size(1, Held::Bytes(3))),
         (Kind::WrongOutputSize, size(4, Held::Elements(3))),

@@ -3,8 +3,8 @@
 use std::{ffi::CString, thread, time::Duration};
 
 use super::{
-    mock::{Account, Id, MEMORY_GPU, Sleeping, world},
-    server::{Config, END, MID, START, Server, text_element},
+    mock::{Account, Id, MEMORY_GPU, Sleeping, TOLD_TO_FAIL, world},
+    server::{Config, END, MID, START, Server, decoded, encoded, text_element},
 };
 
 const ALL_SEEN: &[(&str, &str)] = &[
@@ -105,6 +105,73 @@ fn implicit_state_is_taken_from_the_server_and_given_back() {
         assert!(one[1].states.is_empty(), "an idle slot has no state to keep");
         server.end();
     }
+}
+
+#[test]
+fn of_two_states_one_is_the_sum_and_the_other_the_number_of_steps() {
+    for (has_initial, oldest, order) in
+        [(true, false, "declared"), (false, false, "reversed"), (true, true, "reversed"), (false, true, "declared")]
+    {
+        let strategy = if oldest { "oldest" } else { "direct" };
+        let parameters = vec![("state_update_order", order)];
+        let config = Config { state: Some(has_initial), strategy, parameters, ..Config::two_states() };
+        let server = Server::running(&config);
+        let done = server.converse(vec![
+            config.batch(&[(START, 7, 5), (START, 8, 100)]),
+            config.batch(&[(MID, 7, 2), (MID, 0, 0)]),
+            config.batch(&[(MID, 7, -3), (MID, 8, 1)]),
+            config.batch(&[(END, 7, 1), (START, 9, 40)]),
+        ]);
+        let told: Vec<_> = done.iter().flat_map(|done| done.sums().into_iter().zip(done.counts())).collect();
+        assert_eq!(told, [(5, 1), (100, 1), (7, 2), (4, 3), (101, 2), (5, 4), (40, 1)], "{strategy}, {order}");
+        assert_eq!(done[0].output("COUNT").shape, [1, 1]);
+        let mut states: Vec<_> =
+            done[6].states.iter().map(|state| (&state.name[..], state.shape.clone(), decoded(state))).collect();
+        if order == "reversed" {
+            states.reverse();
+        }
+        let expected = [("ZETA_STATE_OUT", vec![1, 2], vec![5; 2]), ("ALPHA_STATE_OUT", vec![1, 5], vec![4; 5])];
+        assert_eq!(states, expected, "{strategy}, {order}");
+        assert!(done[3].states.is_empty(), "an idle slot has no state to keep");
+        server.end();
+    }
+}
+
+#[test]
+fn two_states_that_the_server_exchanges_show_in_both_outputs_or_as_an_error() {
+    let config = Config::two_states();
+    let server = Server::running(&config);
+    server.execute([config.ask(START, 7, &[100])]);
+    let state = |number: i64, elements: usize| encoded("TYPE_INT32", &vec![number; elements]).1;
+    let exchanged = config.ask(MID, 7, &[5]).with("ZETA_STATE", state(1, 2)).with("ALPHA_STATE", state(100, 5));
+    let mut with_shapes = config.ask(MID, 8, &[5]).with("ZETA_STATE", state(1, 5)).with("ALPHA_STATE", state(100, 2));
+    with_shapes.input("ZETA_STATE").shape = vec![1, 5];
+    with_shapes.input("ALPHA_STATE").shape = vec![1, 2];
+    let mut of_another_type = config.ask(MID, 9, &[5]);
+    of_another_type.input("ALPHA_STATE").code = 11;
+    let done = server.execute([exchanged, with_shapes, of_another_type]);
+    assert_eq!((done[0].sums(), done[0].counts()), (vec![6], vec![101]));
+    let errors: Vec<_> = done.iter().map(Account::error).collect();
+    assert_eq!(
+        errors,
+        [
+            "",
+            "tensor 'ZETA_STATE': the server gives it the shape [1, 5], and its dims are [2]",
+            "tensor 'ALPHA_STATE': it is TYPE_FP32 and not TYPE_INT32",
+        ]
+    );
+    assert!(done[1].states.is_empty() && done[2].states.is_empty(), "the server keeps what it has");
+    server.end();
+}
+
+#[test]
+fn a_server_that_cannot_take_one_of_two_states_keeps_both_as_they_were() {
+    let config = Config::two_states();
+    let server = Server::running(&config);
+    world().to_fail = Some(("TRITONBACKEND_StateBuffer", 2));
+    let done = server.execute([config.ask(START, 7, &[5])]);
+    assert_eq!((done[0].error(), done[0].states.len()), (TOLD_TO_FAIL, 0));
+    server.end();
 }
 
 #[test]

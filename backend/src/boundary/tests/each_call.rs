@@ -59,6 +59,7 @@ fn conversations() -> Vec<Conversation> {
         conversation("texts", Config { corrid: Some("TYPE_STRING"), ..direct.clone() }, sequences_named_by_texts),
         conversation("state", Config { state: Some(true), ..direct.clone() }, two_sequences_and_idle_slots),
         conversation("state in one buffer", Config { state: Some(false), one_buffer: true, ..direct.clone() }, two_sequences),
+        conversation("two states", Config::two_states(), two_sequences_and_idle_slots),
         conversation("texts in the server's state", Config { state: Some(true), datatype: "TYPE_STRING", ..direct.clone() }, two_sequences_and_idle_slots),
         conversation("stateless", with(vec![("sequence_stress_formula", "ready-times-input-plus-start")]), two_sequences_and_idle_slots),
         conversation("several answers", Config { decoupled: true, ..with(vec![("sequence_stress_responses", "3")]) }, two_sequences),

@@ -108,6 +108,45 @@ fn faults_of_sums_and_controls_change_the_answers() {
 }
 
 #[test]
+fn faults_of_sums_and_controls_change_the_number_of_steps_where_they_change_the_state() {
+    // Of the two sequences beside each other one has made a step more.
+    const ONE: &[Rows] = &[&[(START, 7, 5)], &[(MID, 7, 2)], &[(END, 7, 1)]];
+    const ANOTHER: &[Rows] = &[&[(START, 7, 5)], &[(END, 7, 2)], &[(START, 7, 1)]];
+    const TWO: &[Rows] = &[&[(START, 7, 5), (START, 8, 100)], &[(MID, 7, 1), (MID, 0, 0)], &[(MID, 7, 1), (MID, 8, 2)]];
+    type Told = &'static [i64];
+    // What a START finds without an initial state.
+    const GARBAGE: i64 = 77;
+    let cases: &[(&str, &[Rows], Told, Told)] = &[
+        ("off-by-one:once@2", ONE, &[5, 8, 8], &[1, 2, 3]),
+        ("reset-state:once@1", ONE, &[5, 2, 3], &[1, 1, 2]),
+        ("execute-twice:once@2", ONE, &[5, 9, 10], &[1, 3, 4]),
+        ("skip-step:once@2", ONE, &[5, 5, 6], &[1, 1, 2]),
+        ("state-not-saved:once@2", ONE, &[5, 7, 6], &[1, 2, 2]),
+        ("start-spurious:once@1", ONE, &[5, 2, 3], &[1, 1, 2]),
+        ("start-missing:once@2", ANOTHER, &[5, 7, GARBAGE + 1], &[1, 2, GARBAGE + 1]),
+        ("keep-state", ANOTHER, &[5, 7, 8], &[1, 2, 3]),
+        ("stale-state", ANOTHER, &[5, 7, 8], &[1, 2, 3]),
+        ("ready-missing:once@2", ONE, &[5, 6], &[1, 2]),
+        ("model-error:once@2", ONE, &[5, 6], &[1, 2]),
+        ("empty-response:once@2", ONE, &[5, 8], &[1, 2, 3]),
+        ("swap-states", TWO, &[5, 100, 6, 101, 8], &[1, 1, 2, 2, 3]),
+        ("state-of-another-slot:once@1", TWO, &[5, 100, 6, 101, 102], &[1, 1, 2, 2, 2]),
+        ("state-of-another-slot:once@2", TWO, &[5, 100, 6, 7, 8], &[1, 1, 2, 3, 3]),
+        ("misdeliver:once@2", TWO, &[5, 100, 6, 102, 7], &[1, 1, 2, 2, 3]),
+    ];
+    for (fault, batches, sums, counts) in cases {
+        let config = with(fault, Config { state: Some(false), ..Config::two_states() });
+        let (done, mut server) = converse(&config, batches);
+        let told: (Vec<_>, Vec<_>) =
+            (done.iter().flat_map(Account::sums).collect(), done.iter().flat_map(Account::counts).collect());
+        assert_eq!(told, (sums.to_vec(), counts.to_vec()), "{fault}");
+        server.finalize();
+        assert!(is_told(&world().log, fault), "{fault}: {:?}", world().log);
+        server.end();
+    }
+}
+
+#[test]
 fn a_fault_is_not_committed_where_it_would_not_show() {
     let implicit = || Config { state: Some(true), ..Config::direct() };
     let first: Rows = &[(START, 7, 5), (START, 8, 100)];

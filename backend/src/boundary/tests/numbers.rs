@@ -36,6 +36,20 @@ fn implicit_state_of_texts_begins_with_the_servers_empty_ones() {
 }
 
 #[test]
+fn each_data_type_of_numbers_counts_steps() {
+    for datatype in DATATYPES {
+        let config = Config { datatype, ..Config::two_states() };
+        let server = Server::running(&config);
+        let batches = [(START, 5), (MID, 20), (END, 7)].map(|(flags, number)| config.batch(&[(flags, 7, number)]));
+        let done = server.converse(batches.into());
+        let told: Vec<_> = done.iter().flat_map(|done| done.sums().into_iter().zip(done.counts())).collect();
+        assert_eq!(told, [(5, 1), (25, 2), (32, 3)], "{datatype}");
+        assert_eq!(done[0].output("COUNT").code, encoded("TYPE_INT64", &[]).0);
+        server.end();
+    }
+}
+
+#[test]
 fn each_data_type_of_numbers_is_summed() {
     for datatype in DATATYPES {
         for corrid in [None, Some("TYPE_INT32"), Some("TYPE_UINT32"), Some("TYPE_INT64"), Some("TYPE_STRING")] {

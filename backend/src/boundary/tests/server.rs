@@ -28,6 +28,7 @@ pub(super) type Said = (c_uint, String);
 
 /// A model's configuration, as far as tests differ in it.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a configuration has them side by side")]
 pub(super) struct Config {
     /// The strategy: `direct` or `oldest`.
     pub(super) strategy: &'static str,
@@ -37,6 +38,8 @@ pub(super) struct Config {
     pub(super) corrid: Option<&'static str>,
     /// The server keeps the state; whether it has an initial one.
     pub(super) state: Option<bool>,
+    /// It keeps two: `ZETA_STATE` of two elements, which comes first, and `ALPHA_STATE` of five.
+    pub(super) two_states: bool,
     /// The server gives one buffer for both the old and the new state.
     pub(super) one_buffer: bool,
     pub(super) decoupled: bool,
@@ -101,6 +104,7 @@ impl Config {
             datatype: "TYPE_INT32",
             corrid: None,
             state: None,
+            two_states: false,
             one_buffer: false,
             decoupled: false,
             iterative: false,
@@ -112,6 +116,20 @@ impl Config {
     /// INT32 on Oldest, with CORRID besides.
     pub(super) fn oldest() -> Self {
         Self { strategy: "oldest", corrid: Some("TYPE_UINT64"), ..Self::direct() }
+    }
+
+    /// INT32 on Direct, with two states that the server keeps from zeros on, and the output that tells the second.
+    pub(super) fn two_states() -> Self {
+        Self { state: Some(true), two_states: true, seen: &[("COUNT", "TYPE_INT64")], ..Self::direct() }
+    }
+
+    /// The names of the states as the server gives them and gets them back, and how many elements they have.
+    fn states(&self) -> &'static [(&'static str, &'static str, usize)] {
+        match (self.state, self.two_states) {
+            (None, _) => &[],
+            (_, false) => &[("INPUT_STATE", "OUTPUT_STATE", 1)],
+            (_, true) => &[("ZETA_STATE", "ZETA_STATE_OUT", 2), ("ALPHA_STATE", "ALPHA_STATE_OUT", 5)],
+        }
     }
 
     pub(super) fn value(&self) -> Value {
@@ -128,18 +146,19 @@ impl Config {
         if let Some(datatype) = self.corrid {
             controls.push(control("CORRID", json!({ "kind": "CONTROL_SEQUENCE_CORRID", "data_type": datatype })));
         }
-        let state = |has_initial: bool| {
-            let initial = json!({ "name": "begin", "data_type": self.datatype, "dims": ["1"], "zero_data": true });
+        let state = |(input, output, size): &(&str, &str, usize)| {
+            let dims = json!([size.to_string()]);
+            let initial = json!({ "name": "begin", "data_type": self.datatype, "dims": dims, "zero_data": true });
             json!({
-                "input_name": "INPUT_STATE", "output_name": "OUTPUT_STATE", "data_type": self.datatype, "dims": ["1"],
-                "initial_state": if has_initial { vec![initial] } else { vec![] },
+                "input_name": input, "output_name": output, "data_type": self.datatype, "dims": dims,
+                "initial_state": if self.state == Some(true) { vec![initial] } else { vec![] },
             })
         };
         let parameter = |(name, value): &(&str, &str)| ((*name).to_owned(), json!({ "string_value": value }));
         let outputs: Vec<_> = [("OUTPUT", self.datatype)].iter().chain(self.seen).map(output).collect();
         let mut batching = json!({
             "control_input": controls,
-            "state": self.state.map(state).into_iter().collect::<Vec<_>>(),
+            "state": self.states().iter().map(state).collect::<Vec<_>>(),
             "iterative_sequence": self.iterative,
         });
         batching[self.strategy] = json!({});
@@ -178,10 +197,10 @@ impl Config {
         if let Some(datatype) = self.corrid {
             inputs.push(self.tensor("CORRID", datatype, &[id.cast_signed()]));
         }
-        if self.state.is_some() {
+        for (name, _, size) in self.states() {
             // Without an initial state, this is whatever was there.
             let content = if self.state == Some(true) { 0 } else { 77 };
-            inputs.push(self.tensor("INPUT_STATE", self.datatype, &[content]));
+            inputs.push(self.tensor(name, self.datatype, &vec![content; *size]));
         }
         let wants = ["OUTPUT"].into_iter().chain(self.seen.iter().map(|(name, _)| *name));
         let wants = wants.map(|name| CString::new(name).expect("it has no NUL")).collect();
@@ -229,6 +248,12 @@ impl Account {
     pub(super) fn sums(&self) -> Vec<i64> {
         let outputs = self.answers.iter().flat_map(|answer| &answer.outputs);
         outputs.filter(|output| output.name == "OUTPUT").flat_map(decoded).collect()
+    }
+
+    /// The number in the output `COUNT` of each answer.
+    pub(super) fn counts(&self) -> Vec<i64> {
+        let outputs = self.answers.iter().flat_map(|answer| &answer.outputs);
+        outputs.filter(|output| output.name == "COUNT").flat_map(decoded).collect()
     }
 
     /// The one answer's error.
@@ -386,12 +411,18 @@ impl Server {
         let mut accounts = Vec::new();
         for mut batch in batches {
             for (place, ask) in batch.iter_mut().enumerate().filter(|(_, ask)| !ask.is_padding) {
-                if let Some(state) = states.get(&place).filter(|_| ask.flags & START == 0) {
-                    ask.set("INPUT_STATE", Vec::clone(state));
+                for tensor in &mut ask.inputs {
+                    let kept = states.get(&(place, given_back(&tensor.name)));
+                    if let Some(state) = kept.filter(|_| ask.flags & START == 0) {
+                        tensor.data = Vec::clone(state);
+                    }
                 }
             }
             let done = self.execute(batch);
-            states.extend(done.iter().enumerate().filter_map(|(place, done)| Some((place, done.state()?))));
+            for (place, done) in done.iter().enumerate() {
+                let kept = done.states.iter().map(|state| ((place, state.name.clone()), state.data.clone()));
+                states.extend(kept);
+            }
             accounts.extend(done);
         }
         accounts
@@ -443,6 +474,11 @@ impl Drop for Server {
     fn drop(&mut self) {
         assert!(self.is_ended || thread::panicking(), "the test has to end its server");
     }
+}
+
+/// What the server gets back a state as that it gives by this name.
+fn given_back(state: &str) -> String {
+    if state == "INPUT_STATE" { "OUTPUT_STATE".to_owned() } else { format!("{state}_OUT") }
 }
 
 /// What the backend returned, which is the server's to delete.

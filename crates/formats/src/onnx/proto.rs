@@ -67,18 +67,24 @@ pub(super) struct Attribute {
     pub(super) i: Option<i64>,
     #[prost(bytes = "vec", optional, tag = "4")]
     pub(super) s: Option<Vec<u8>>,
-    /// Which of its fields counts: 2 for `i`, 3 for `s`.
+    #[prost(int64, repeated, packed = "false", tag = "8")]
+    pub(super) ints: Vec<i64>,
+    /// Which of its fields counts: 2 for `i`, 3 for `s`, 7 for `ints`.
     #[prost(int32, tag = "20")]
     pub(super) kind: i32,
 }
 
 impl Attribute {
     pub(super) fn integer(name: &str, value: i64) -> Self {
-        Self { name: name.into(), i: Some(value), s: None, kind: 2 }
+        Self { name: name.into(), i: Some(value), kind: 2, ..Self::default() }
+    }
+
+    pub(super) fn integers(name: &str, values: &[i64]) -> Self {
+        Self { name: name.into(), ints: values.to_vec(), kind: 7, ..Self::default() }
     }
 
     pub(super) fn text(name: &str, value: &str) -> Self {
-        Self { name: name.into(), i: None, s: Some(value.into()), kind: 3 }
+        Self { name: name.into(), s: Some(value.into()), kind: 3, ..Self::default() }
     }
 }
 

@@ -4,6 +4,7 @@ use formats::{
     element::ElementType::{Bool, Fp32, Int32, Text},
     format::Format::{self, GraphDef, Onnx, OpenVino, SavedModel, TorchScript},
     formulas::{Formula, Options, graph},
+    networks::{self, Network},
 };
 
 const STATEFUL: Formula = Formula::Stateful { initial: 7 };
@@ -68,6 +69,27 @@ fn models_of_texts_have_the_bytes_that_they_had() {
 fn models_of_lists_of_texts_have_the_bytes_that_they_had() {
     let options = Options { element: Text, batch: None, width: None, ..Options::default() };
     assert_eq!(written(TorchScript, STATEFUL, &options), Some((2895, 2_258_732_117)));
+}
+
+#[test]
+fn networks_have_the_bytes_that_they_had() {
+    let all = [Network::Gru, Network::Lstm, Network::Conv, Network::TwoState].map(|network| {
+        let written = [true, false].map(|batches| {
+            let graph = networks::graph(network, batches, 16).expect("it has a graph");
+            let bytes = &Onnx.files(&graph).expect("ONNX has it")[0].bytes;
+            (bytes.len(), crc32fast::hash(bytes))
+        });
+        (network, written)
+    });
+    assert_eq!(
+        all,
+        [
+            (Network::Gru, [(22_249, 170_920_890), (22_597, 3_230_114_088)]),
+            (Network::Lstm, [(29_037, 686_336_791), (29_565, 3_522_732_433)]),
+            (Network::Conv, [(4364, 888_441_086), (4709, 31_484_706)]),
+            (Network::TwoState, [(3688, 3_183_565_441), (4299, 375_822_204)]),
+        ]
+    );
 }
 
 #[test]

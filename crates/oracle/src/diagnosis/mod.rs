@@ -117,7 +117,7 @@ impl Question<'_> {
             |explain: fn(&Self, Spot) -> Vec<Hypothesis>| self.spot.map(|spot| explain(self, spot)).unwrap_or_default();
         let seen = |causes: &[Cause]| in_order(causes, [Clue::Seen]);
         match self.violation.kind {
-            Kind::WrongSum => of_step(Self::wrong_sum),
+            Kind::WrongSum | Kind::WrongOutput => of_step(Self::wrong_sum),
             Kind::MissingStartError => of_step(rejections::missing),
             Kind::SpuriousStartError => of_step(rejections::spurious),
             Kind::FlawAccepted => of_step(rejections::of_flaw),
@@ -159,6 +159,10 @@ impl Question<'_> {
         let asked = self.story.asked(spot);
         let told = match &self.violation.evidence {
             Evidence::Sum { expected, .. } => <[Number; 1]>::try_from(expected.as_slice()).ok(),
+            Evidence::Output { expected, .. } => match expected.as_slice() {
+                [alone] => Some([alone.sum]),
+                _ => None,
+            },
             _ => None,
         };
         let sum = |[answer]: [Number; 1]| {

@@ -59,6 +59,7 @@ fn oracle() -> Oracle {
         restarts: true,
         words: Words::Known,
         controls: None,
+        golden: None,
     };
     Oracle::new(rules, 1, 1, |_| (CorrelationId(NonZeroU64::new(5).expect("not zero")), IdForm::Integer))
 }

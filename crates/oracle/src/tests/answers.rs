@@ -121,8 +121,8 @@ fn an_answer_that_is_no_whole_number_is_a_wrong_sum_and_one_of_another_type_says
         Evidence::Elements { datatype: Datatype::Fp32, count: 1, seen: Unlike { first, other: None } }
     };
     let sum = Evidence::Sum { expected: vec![fp32.number(5)], seen: fp32.number(6), disorder: None };
-    let other_type = Evidence::OutputType { expected: Datatype::Fp32, seen: "FP64".to_owned() };
-    let size = Evidence::OutputSize { datatype: Datatype::Fp32, count: 1, seen: Held::Bytes(8) };
+    let other_type = Evidence::OutputType { expected: Datatype::Fp32.into(), seen: "FP64".to_owned() };
+    let size = Evidence::OutputSize { datatype: Datatype::Fp32.into(), count: 1, seen: Held::Bytes(8) };
     for (datatype, bytes, expected) in [
         ("FP32", 5_f32.to_le_bytes().to_vec(), None),
         ("FP32", 6_f32.to_le_bytes().to_vec(), Some((ViolationKind::WrongSum, sum))),
@@ -181,7 +181,7 @@ fn every_element_of_an_answer_has_to_be_the_sum() {
         ..Response::default()
     };
     let size = |bytes| {
-        let evidence = Evidence::OutputSize { datatype: Datatype::Int32, count: 3, seen: Held::Bytes(bytes) };
+        let evidence = Evidence::OutputSize { datatype: Datatype::Int32.into(), count: 3, seen: Held::Bytes(bytes) };
         Some((ViolationKind::WrongOutputSize, evidence))
     };
     let sum = Evidence::Sum { expected: vec![5.into()], seen: 6.into(), disorder: None };

@@ -19,11 +19,13 @@ use super::{
     pbtxt,
     repository::read_config,
     scheduler::{Event, Moment, Request, Scheduler},
-    spec::{Files, Spec},
-    tensor::texts,
+    spec::{Files, Spec, TensorSpec},
+    tensor::{Tensor, texts},
 };
 use models::ModelOptions;
-use wire::proto::{InferParameter, ModelInferRequest, infer_parameter::ParameterChoice};
+use wire::proto::{
+    InferParameter, ModelInferRequest, infer_parameter::ParameterChoice, model_infer_request::InferInputTensor,
+};
 
 /// A model with two sizes of its own that are not fixed, which none of the built-in ones has.
 const MATRIX: &str = r#"{"input": [{"name": "INPUT", "data_type": "TYPE_INT32", "dims": [-1, -1]}],
@@ -58,10 +60,17 @@ fn read(request: ModelInferRequest, spec: &Spec) -> Result<Request<Ticket<()>>, 
 }
 
 fn check(decoded: &Request<Ticket<()>>, spec: &Spec) {
-    let inputs = decoded.payload.inputs.as_slice();
-    let [(name, tensor)] = inputs else { panic!("{} inputs", inputs.len()) };
-    assert_eq!(*name, spec.inputs[0].name);
-    assert_eq!(tensor.shape, *decoded.shape);
+    let inputs = &decoded.payload.inputs;
+    let required = spec.inputs.iter().filter(|declared| !declared.is_optional).count();
+    assert!((required..=spec.inputs.len()).contains(&inputs.len()), "{} inputs", inputs.len());
+    assert!(inputs.iter().flat_map(|(_, tensor)| &tensor.shape).eq(&*decoded.shape));
+    for (name, tensor) in inputs {
+        let declared = spec.inputs.iter().find(|declared| declared.name == *name).expect("it is declared");
+        check_tensor(tensor, declared, decoded, spec);
+    }
+}
+
+fn check_tensor(tensor: &Tensor, declared: &TensorSpec, decoded: &Request<Ticket<()>>, spec: &Spec) {
     let (batch, own) = tensor.shape.split_at(usize::from(spec.batches()));
     if let [batch] = batch {
         assert_eq!(batch.to_le_bytes()[..4], decoded.batch_size.to_le_bytes(), "{tensor:?}");
@@ -73,7 +82,7 @@ fn check(decoded: &Request<Ticket<()>>, spec: &Spec) {
     let elements = own.iter().fold(i128::from(decoded.batch_size.max(1)), |product, size| {
         product.checked_mul((*size).into()).expect("the data has a length")
     });
-    assert_eq!(tensor.datatype, spec.datatype());
+    assert_eq!(tensor.datatype, declared.datatype);
     let size = tensor.datatype.size().unwrap_or(1);
     let count = tensor.datatype.size().map_or_else(|| texts(&tensor.data).count(), |size| tensor.data.len() / size);
     assert_eq!((i128::try_from(count), tensor.data.len() % size), (Ok(elements), 0), "{:?}", tensor.shape);
@@ -157,10 +166,7 @@ fn serve(spec: &Arc<Spec>) {
 
 /// A step that the model takes; none where that would be large.
 fn step(spec: &Spec, id: i64, start: bool, end: bool) -> Option<Request<Ticket<()>>> {
-    let shape: Vec<_> = spec.shape(-1, &spec.inputs[0].dims).into_iter().map(i64::abs).collect();
-    let elements = shape.iter().try_fold(1_i64, |product, size| product.checked_mul(*size));
-    let elements = elements.filter(|elements| *elements <= ELEMENTS_MAX)?;
-    let one = Number::of_bits(spec.datatype(), 1).expect("a model's type has numbers");
+    let (inputs, raw_input_contents) = spec.inputs.iter().map(|input| input_of(input, spec)).collect::<Option<_>>()?;
     let parameters = [
         ("sequence_id", ParameterChoice::Int64Param(id)),
         ("sequence_start", ParameterChoice::BoolParam(start)),
@@ -170,16 +176,23 @@ fn step(spec: &Spec, id: i64, start: bool, end: bool) -> Option<Request<Ticket<(
     let request = ModelInferRequest {
         model_name: spec.config.name.clone(),
         parameters: parameters.map(parameter).into(),
-        inputs: vec![wire::proto::model_infer_request::InferInputTensor {
-            name: spec.inputs[0].name.to_string(),
-            datatype: spec.inputs[0].datatype.name().to_owned(),
-            shape,
-            ..Default::default()
-        }],
-        raw_input_contents: vec![one.to_le_bytes().repeat(usize::try_from(elements).expect("it is small"))],
+        inputs,
+        raw_input_contents,
         ..Default::default()
     };
     Some(read(request, spec).expect("a right request is taken"))
+}
+
+/// An input of ones, and its bytes; none where it would be large.
+fn input_of(input: &TensorSpec, spec: &Spec) -> Option<(InferInputTensor, Vec<u8>)> {
+    let shape: Vec<_> = spec.shape(-1, &input.dims).into_iter().map(i64::abs).collect();
+    let elements = shape.iter().try_fold(1_i64, |product, size| product.checked_mul(*size));
+    let elements = elements.filter(|elements| *elements <= ELEMENTS_MAX)?;
+    let one = Number::of_bits(input.datatype, 1).map(Number::to_le_bytes);
+    let one = one.unwrap_or_else(|| vec![1; input.datatype.size().unwrap_or_default()]);
+    let (name, datatype) = (input.name.to_string(), input.datatype.name().to_owned());
+    let tensor = InferInputTensor { name, datatype, shape, ..Default::default() };
+    Some((tensor, one.repeat(usize::try_from(elements).expect("it is small"))))
 }
 
 #[cfg(test)]
@@ -189,7 +202,6 @@ mod tests {
 
     use super::*;
     use crate::rounds::rounds;
-    use wire::proto::model_infer_request::InferInputTensor;
     use workload::seed::Seed;
 
     fn valid(shape: &[i64], data: Vec<u8>) -> ModelInferRequest {

@@ -159,6 +159,9 @@ fn typed(datatype: &str, contents: InferTensorContents) -> TensorData {
         let all: Option<Vec<_>> = elements.map(bytes).collect();
         all.filter(|all| !all.is_empty()).map_or(TensorData::Absent, |all| TensorData::Raw(all.concat()))
     }
+    if datatype == "BOOL" {
+        return raw(&contents.bool_contents, |element| [u8::from(*element)]);
+    }
     let Some(datatype) = Datatype::named(datatype) else { return TensorData::Int32(contents.int_contents) };
     match datatype.kind() {
         Kind::Signed(32) => TensorData::Int32(contents.int_contents),

@@ -48,6 +48,11 @@ impl Configuration {
         (inputs.collect(), outputs.collect())
     }
 
+    /// The inputs that a request may leave out.
+    pub fn optional_inputs(&self) -> Vec<String> {
+        self.0.input.iter().filter(|input| input.optional).map(|input| input.name.clone()).collect()
+    }
+
     /// The same with this strategy, and then with as many slots as a batch has places; a model that keeps its own state is told
     /// correlation IDs with Oldest, as integers. Where it has the strategy already nothing changes.
     pub fn with_strategy(&self, strategy: Strategy) -> Self {

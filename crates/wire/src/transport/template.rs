@@ -17,8 +17,9 @@ use crate::proto::{
 };
 use workload::{
     answers::Answers,
+    inputs::{ElementType, InputSet, InputTensor},
     model::Model,
-    number::{Datatype, Number},
+    number::Datatype,
     sequence::{Flaw, Special, Step, WireId},
     tensor::Shape,
 };
@@ -38,23 +39,44 @@ const EMPTY_FINAL: &str = "triton_enable_empty_final_response";
 pub struct RequestTemplate {
     same: Arc<[u8]>,
     flags: Arc<[Vec<u8>; 4]>,
-    /// The input without its shape, where that is each step's own; else it is in `same`.
-    input: Option<Arc<[u8]>>,
+    /// The inputs without their shapes, where those are each step's own; else they are in `same`.
+    inputs: Arc<[Head]>,
     /// The same as a request over HTTP has it.
     pub(super) parts: Arc<Parts>,
+}
+
+/// An input's name, and with its type as a request has it.
+#[derive(Clone, Debug)]
+struct Head {
+    name: String,
+    encoded: Vec<u8>,
+}
+
+impl Head {
+    fn of(name: &str, datatype: &str) -> Self {
+        let input = InferInputTensor { name: name.to_owned(), datatype: datatype.to_owned(), ..Default::default() };
+        Self { name: name.to_owned(), encoded: input.encode_to_vec() }
+    }
 }
 
 /// What all requests of a context have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Parts {
     pub(super) model: String,
-    pub(super) input: String,
-    pub(super) datatype: Datatype,
-    pub(super) shape: Shape,
+    pub(super) values: Values,
     pub(super) outputs: Vec<String>,
     pub(super) id: WireId,
     /// How often the model answers.
     pub(super) answers: Answers,
+}
+
+/// What steps' values are on the wire.
+#[derive(Clone, Debug)]
+pub(super) enum Values {
+    /// Numbers, each spread over the elements of one input.
+    Numbers { input: String, datatype: Datatype, shape: Shape },
+    /// The codes of inputs.
+    Inputs(Arc<InputSet>),
 }
 
 impl Parts {
@@ -64,18 +86,17 @@ impl Parts {
     }
 
     /// What the request that a step is says.
-    pub(super) fn said(&self, step: &Step) -> Said<'_> {
-        let mut said = Said {
-            id: self.id.clone().into(),
-            version: None,
-            input: &self.input,
-            datatype: self.datatype.name(),
-            shape: self.shape.of(step.value.elements()),
-            elements: self.shape.spread(step.value).collect(),
-            is_short: false,
-            other_output: None,
-            has_input: true,
+    pub(super) fn said(&self, step: &Step) -> Said {
+        let inputs = match &self.values {
+            Values::Numbers { input, datatype, shape } => {
+                let mut data = Vec::new();
+                shape.spread(step.value).for_each(|part| part.put(&mut data));
+                let datatype = ElementType::named(datatype.name()).expect("the protocol has every number's type");
+                vec![InputTensor { name: input.clone(), datatype, shape: shape.of(step.value.elements()), data }]
+            }
+            Values::Inputs(inputs) => inputs.tensors(step.value.value()).unwrap_or_default().to_vec(),
         };
+        let mut said = Said { id: self.id.clone().into(), version: None, inputs, is_short: false, other_output: None };
         if let Some(flaw) = step.flaw() {
             said.spoil(flaw);
         }
@@ -84,21 +105,27 @@ impl Parts {
 }
 
 /// What a request says, with the flaw that it has.
-pub(super) struct Said<'a> {
+pub(super) struct Said {
     pub(super) id: ParameterChoice,
     pub(super) version: Option<&'static str>,
-    pub(super) input: &'a str,
-    pub(super) datatype: &'static str,
-    pub(super) shape: Vec<i64>,
-    pub(super) elements: Vec<Number>,
-    /// Bytes are left out.
+    pub(super) inputs: Vec<InputTensor>,
+    /// Bytes of the first input are left out.
     pub(super) is_short: bool,
     pub(super) other_output: Option<&'static str>,
-    pub(super) has_input: bool,
 }
 
-impl Said<'_> {
+impl Said {
     fn spoil(&mut self, flaw: Flaw) {
+        if flaw == Flaw::BatchOfTwo {
+            for input in &mut self.inputs {
+                input.data.extend_from_within(..);
+                if let Some(batch) = input.shape.first_mut() {
+                    *batch = 2;
+                }
+            }
+            return;
+        }
+        let Some(first) = self.inputs.first_mut() else { return };
         match flaw {
             Flaw::IdZero => self.id = ParameterChoice::Int64Param(0),
             Flaw::IdEmpty => self.id = ParameterChoice::StringParam(String::new()),
@@ -106,55 +133,53 @@ impl Said<'_> {
             Flaw::IdOfOtherType => self.id = ParameterChoice::BoolParam(true),
             Flaw::OtherOutput => self.other_output = Some("NO_SUCH_OUTPUT"),
             Flaw::OtherVersion => self.version = Some("999"),
-            Flaw::ShortData => self.is_short = true,
-            Flaw::NoInput => self.has_input = false,
-            Flaw::BatchOfTwo => {
-                self.elements.extend_from_within(..);
-                if let Some(batch) = self.shape.first_mut() {
-                    *batch = 2;
-                }
+            Flaw::ShortData => {
+                // Fewer bytes than an element has; of a text not even its length.
+                self.is_short = true;
+                first.data.truncate(3.min(first.data.len().saturating_sub(1)));
             }
-            Flaw::OtherType => self.datatype = Datatype::named(self.datatype).map_or("FP32", Datatype::other),
-            Flaw::OtherShape => self.shape.push(1),
-            Flaw::OtherInput => self.input = "NO_SUCH_INPUT",
+            Flaw::NoInput => self.inputs.clear(),
+            Flaw::BatchOfTwo => {}
+            Flaw::OtherType => first.datatype = other_type(first.datatype),
+            Flaw::OtherShape => first.shape.push(1),
+            Flaw::OtherInput => "NO_SUCH_INPUT".clone_into(&mut first.name),
         }
     }
+}
 
-    pub(super) fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        self.elements.iter().for_each(|element| element.put(&mut bytes));
-        if self.is_short {
-            // Fewer bytes than an element has; of a text not even its length.
-            bytes.truncate(3.min(bytes.len().saturating_sub(1)));
-        }
-        bytes
-    }
+/// Another type, with as many bytes to an element where there is one.
+fn other_type(datatype: ElementType) -> ElementType {
+    let other = Datatype::named(datatype.name()).and_then(|number| ElementType::named(number.other()));
+    other.unwrap_or(if datatype == ElementType::Bool { ElementType::Int8 } else { ElementType::Int16 })
 }
 
 impl RequestTemplate {
     /// The template of requests to a model, for the outputs that it is asked for.
     pub fn of(model: &Model, id: WireId) -> Self {
         let ((input, datatype), outputs) = (model.input(), model.outputs());
-        let (shape, answers) = (model.shape.clone(), model.arithmetic.answers);
+        let (shape, answers) = (&model.shape, model.arithmetic.answers);
         let mut parameters = vec![parameter("sequence_id", id.clone().into())];
         if answers.are_series() && model.asks_for_the_last() {
             parameters.push(parameter(EMPTY_FINAL, ParameterChoice::BoolParam(true)));
         }
+        let values = match &model.tensors {
+            Some(tensors) => Values::Inputs(Arc::clone(&tensors.inputs)),
+            None => Values::Numbers { input: input.to_owned(), datatype, shape: shape.clone() },
+        };
         let parts = Parts {
             model: model.name.clone(),
-            input: input.to_owned(),
-            datatype,
-            shape: shape.clone(),
             outputs: outputs.iter().map(ToString::to_string).collect(),
+            values,
             id,
             answers,
         };
-        let input =
-            InferInputTensor { name: input.to_owned(), datatype: datatype.name().to_owned(), ..Default::default() };
-        let (input, inputs) = if shape.is_open() {
-            (Some(input.encode_to_vec().into()), Vec::new())
-        } else {
-            (None, vec![InferInputTensor { shape: shape.of(NonZeroU16::MIN), ..input }])
+        let (heads, inputs) = match &parts.values {
+            Values::Inputs(inputs) => (heads(inputs), Vec::new()),
+            Values::Numbers { .. } if shape.is_open() => (vec![Head::of(input, datatype.name())], Vec::new()),
+            Values::Numbers { .. } => {
+                let (name, datatype, shape) = (input.to_owned(), datatype.name().to_owned(), shape.of(NonZeroU16::MIN));
+                (Vec::new(), vec![InferInputTensor { name, datatype, shape, ..Default::default() }])
+            }
         };
         let same = ModelInferRequest {
             model_name: model.name.clone(),
@@ -169,7 +194,7 @@ impl RequestTemplate {
             ModelInferRequest { parameters: [start, end].into(), ..Default::default() }.encode_to_vec()
         });
         let (same, flags) = (same.encode_to_vec().into(), Arc::new(flags));
-        Self { same, flags, input, parts: Arc::new(parts) }
+        Self { same, flags, inputs: heads.into(), parts: Arc::new(parts) }
     }
 
     /// The request that a step with a flaw is; seldom enough to be put together from what is encoded.
@@ -181,10 +206,10 @@ impl RequestTemplate {
         said.version.unwrap_or_default().clone_into(&mut request.model_version);
         request.outputs.extend(said.other_output.map(requested));
         request.inputs.clear();
-        if said.has_input {
-            request.raw_input_contents.push(said.bytes());
-            let (name, datatype) = (said.input.to_owned(), said.datatype.to_owned());
-            request.inputs.push(InferInputTensor { name, datatype, shape: said.shape, ..Default::default() });
+        for InputTensor { name, datatype, shape, data } in said.inputs {
+            request.raw_input_contents.push(data);
+            let datatype = datatype.name().to_owned();
+            request.inputs.push(InferInputTensor { name, datatype, shape, ..Default::default() });
         }
         request.parameters.extend([parameter("sequence_id", said.id)]);
         request
@@ -203,30 +228,57 @@ impl RequestTemplate {
         }
         buffer.put_slice(&self.same);
         buffer.put_slice(self.flags(step));
-        self.put_input(step, buffer);
         put_field(buffer, ID_TAG, id.as_bytes());
-        raw.clear();
-        self.parts.shape.spread(step.value).for_each(|part| part.put(raw));
-        put_field(buffer, RAW_INPUT_CONTENTS_TAG, raw);
-    }
-
-    /// Puts the input, where its shape is the step's own.
-    fn put_input(&self, step: &Step, buffer: &mut impl BufMut) {
-        let Some(input) = &self.input else { return };
-        let mut shape = Vec::new();
-        for size in self.parts.shape.of(step.value.elements()) {
-            encode_varint(size.cast_unsigned(), &mut shape);
+        match &self.parts.values {
+            Values::Numbers { shape, .. } => {
+                if let Some(head) = self.inputs.first() {
+                    head.put(&shape.of(step.value.elements()), buffer);
+                }
+                raw.clear();
+                shape.spread(step.value).for_each(|part| part.put(raw));
+                put_field(buffer, RAW_INPUT_CONTENTS_TAG, raw);
+            }
+            Values::Inputs(inputs) => {
+                for tensor in inputs.tensors(step.value.value()).unwrap_or_default() {
+                    if let Some(head) = self.inputs.iter().find(|head| head.name == tensor.name) {
+                        head.put(&tensor.shape, buffer);
+                        put_field(buffer, RAW_INPUT_CONTENTS_TAG, &tensor.data);
+                    }
+                }
+            }
         }
-        let length = input.len() + 1 + encoded_len_varint(shape.len() as u64) + shape.len();
-        buffer.put_u8(INPUTS_TAG);
-        encode_varint(length as u64, buffer);
-        buffer.put_slice(input);
-        put_field(buffer, SHAPE_TAG, &shape);
     }
 
     fn flags(&self, step: &Step) -> &[u8] {
         &self.flags[usize::from(step.start) * 2 + usize::from(self.parts.ends(step))]
     }
+}
+
+impl Head {
+    /// Puts the input with this shape.
+    fn put(&self, shape: &[i64], buffer: &mut impl BufMut) {
+        let mut sizes = Vec::new();
+        for size in shape {
+            encode_varint(size.cast_unsigned(), &mut sizes);
+        }
+        let length = self.encoded.len() + 1 + encoded_len_varint(sizes.len() as u64) + sizes.len();
+        buffer.put_u8(INPUTS_TAG);
+        encode_varint(length as u64, buffer);
+        buffer.put_slice(&self.encoded);
+        put_field(buffer, SHAPE_TAG, &sizes);
+    }
+}
+
+/// All inputs that steps have.
+fn heads(inputs: &InputSet) -> Vec<Head> {
+    let codes = inputs.tracks().iter().flat_map(|track| &track.codes);
+    let tensors = codes.flat_map(|code| inputs.tensors(*code).unwrap_or_default());
+    tensors.fold(Vec::new(), |mut heads: Vec<Head>, tensor| {
+        if heads.iter().all(|head| head.name != tensor.name) {
+            heads.push(Head::of(&tensor.name, tensor.datatype.name()));
+        }
+        heads
+    })
 }
 
 impl From<WireId> for ParameterChoice {

@@ -2,7 +2,7 @@
 
 mod acts;
 
-use std::{num::NonZeroU64, time::Duration};
+use std::{num::NonZeroU64, sync::Arc, time::Duration};
 
 pub use acts::{Manner, fresh_connections_of, pauses_of};
 use rand::RngExt as _;
@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::{
     conversation::Transport,
+    inputs::InputSet,
     said::is_default,
     scenario::{Length, Population, Scenario, Sending, Weights},
     seed::Seed,
@@ -92,6 +93,8 @@ pub struct WorkerPlan {
     has_no_sequence: Vec<bool>,
     /// What steps can travel over.
     transports: Vec<Transport>,
+    /// Where sequences send tracks, and no numbers: those, and what draws one.
+    tracks: Option<(Arc<InputSet>, ChaCha8Rng)>,
 }
 
 impl WorkerPlan {
@@ -113,7 +116,15 @@ impl WorkerPlan {
             first_id: correlation_id(scenario, worker, 0),
             transports: scenario.transports(),
             population: population.clone(),
+            tracks: None,
         }
+    }
+
+    /// The same plan where each sequence sends a track, if there are some: the value of a step is its input's code.
+    #[must_use]
+    pub fn with_inputs(self, inputs: Option<&Arc<InputSet>>, seed: Seed) -> Self {
+        let tracks = inputs.map(|inputs| (Arc::clone(inputs), seed.of_tracks(self.worker)));
+        Self { tracks, ..self }
     }
 
     /// Whether the worker begins no more iterations when this much time has passed since the run began.
@@ -136,6 +147,11 @@ impl WorkerPlan {
             for sequence in &mut sequences {
                 let draw = |_| self.population.think.step_ms.draw(&mut self.generator);
                 sequence.think_ms = (1..sequence.values.len()).map(draw).collect();
+            }
+        }
+        if let Some((inputs, generator)) = &mut self.tracks {
+            for sequence in &mut sequences {
+                take_track(sequence, inputs, generator.random_range(0..inputs.tracks().len()));
             }
         }
         let twist = (!pattern.has(Trait::OfTriton)).then(|| self.draw_twist(&sequences[0]));
@@ -265,6 +281,15 @@ impl WorkerPlan {
 
     fn draw_value(&mut self) -> i64 {
         self.population.values.draw(&mut self.generator)
+    }
+}
+
+/// Lets a sequence send a track. A step with a flaw is rejected: it has the input of the step behind it, which is executed in its place.
+fn take_track(sequence: &mut Sequence, inputs: &InputSet, track: usize) {
+    let mut executed = 0;
+    for (step, value) in (0..).zip(&mut sequence.values) {
+        *value = inputs.number(track, executed).value();
+        executed += usize::from(!sequence.flaws.contains_key(&step));
     }
 }
 

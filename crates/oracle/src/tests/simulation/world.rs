@@ -240,6 +240,7 @@ impl World {
             restarts: true,
             words: kind.words,
             controls: Some(Controls { output: "SEEN".into(), shape: vec![1, 5], told: kind.told, slots: Some(4) }),
+            golden: None,
         };
         let client = |_| Client {
             acts: VecDeque::new(),

@@ -1,20 +1,15 @@
 //! A step as a request over HTTP.
 
-use std::slice;
-
 use hyper::Uri;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{
-    super::template::{Parts, Said},
-    Body, path_of,
-    value::to_json,
-};
+use super::{super::template::Parts, Body, path_of, value::to_json};
 use crate::proto::infer_parameter::ParameterChoice;
 use workload::{
-    number::Datatype,
+    inputs::InputTensor,
     sequence::{Flaw, Special, Step},
+    tensor::elements,
 };
 
 /// The JSON of a request. It is written from here at once: a `Value` in between would cost more than all else that encoding does.
@@ -22,7 +17,7 @@ use workload::{
 struct Request<'a> {
     id: String,
     parameters: Parameters,
-    inputs: &'a [Input<'a>],
+    inputs: Vec<Input<'a>>,
     outputs: Vec<Output<'a>>,
 }
 
@@ -65,14 +60,15 @@ struct OfOutput {
 /// A step as a request, and where it goes in place of where all others go.
 pub(super) fn encode(parts: &Parts, step: &Step, binary: bool) -> (Body, Option<Uri>) {
     let mut said = parts.said(step);
-    if step.flaw() == Some(Flaw::OtherType) {
-        // In JSON they are read before their type is compared.
-        let other = Datatype::named(said.datatype).expect("it is one that can be added up");
-        said.elements.iter_mut().for_each(|element| *element = other.number(element.value()));
+    if !binary && let (Some(Flaw::OtherType), Some(first)) = (step.flaw(), said.inputs.first_mut()) {
+        // In JSON they are read before their type is compared: they have to be some of that type.
+        let count = elements(&first.shape);
+        first.data = vec![0; count * first.datatype.size().unwrap_or(size_of::<u32>())];
     }
-    let has_bytes = binary && said.has_input;
-    let bytes = if has_bytes { said.bytes() } else { Vec::new() };
-    let input = input(&said, bytes.len(), binary);
+    let has_bytes = binary && !said.inputs.is_empty();
+    let inputs = said.inputs.iter().enumerate();
+    // JSON has no parts of an element: one is missing whole.
+    let inputs = inputs.map(|(place, tensor)| input(tensor, said.is_short && place == 0, binary)).collect();
     let names = parts.outputs.iter().map(String::as_str).chain(said.other_output);
     let request = Request {
         id: step.request.to_string(),
@@ -85,27 +81,29 @@ pub(super) fn encode(parts: &Parts, step: &Step, binary: bool) -> (Body, Option<
                 _ => None,
             },
         },
-        inputs: if said.has_input { slice::from_ref(&input) } else { &[] },
+        inputs,
         outputs: names.map(|name| Output { name, parameters: OfOutput { binary_data: binary } }).collect(),
     };
     // A request of one element has somewhat less.
-    let mut all = Vec::with_capacity(512 + bytes.len());
+    let bytes = if has_bytes { said.inputs.iter().map(|input| input.data.len()).sum() } else { 0 };
+    let mut all = Vec::with_capacity(512 + bytes);
     serde_json::to_writer(&mut all, &request).expect("it has nothing that JSON does not have");
     let json_bytes = has_bytes.then_some(all.len());
-    all.extend(bytes);
+    if has_bytes {
+        said.inputs.iter().for_each(|input| all.extend_from_slice(&input.data));
+    }
     let elsewhere = said.version.map(|version| path_of(&parts.model, &format!("/versions/{version}/infer")));
     (Body { bytes: all, json_bytes, is_inference: true }, elsewhere)
 }
 
-fn input<'a>(said: &'a Said<'_>, bytes: usize, binary: bool) -> Input<'a> {
-    // JSON has no parts of an element: one is missing whole.
-    let elements = if said.is_short { &[] } else { said.elements.as_slice() };
+fn input(InputTensor { name, datatype, shape, data }: &InputTensor, is_short: bool, binary: bool) -> Input<'_> {
+    let elements: &[u8] = if is_short { &[] } else { data };
     Input {
-        name: said.input,
-        datatype: said.datatype,
-        shape: &said.shape,
-        parameters: binary.then_some(OfInput { binary_data_size: bytes }),
-        data: (!binary).then(|| elements.iter().copied().map(to_json).collect()),
+        name,
+        datatype: datatype.name(),
+        shape,
+        parameters: binary.then_some(OfInput { binary_data_size: data.len() }),
+        data: (!binary).then(|| to_json(*datatype, elements)),
     }
 }
 

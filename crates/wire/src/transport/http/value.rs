@@ -2,63 +2,107 @@
 
 use serde_json::Value;
 
-use workload::number::{Datatype, Kind, Number};
+use workload::inputs::ElementType;
 
-/// An element as JSON.
-pub(super) fn to_json(element: Number) -> Value {
-    let value = element.value();
-    match element.datatype().kind() {
-        Kind::Unsigned(64) => value.cast_unsigned().into(),
-        // Servers take no FP16 in JSON, so that it is asked for only where something else is wanted.
-        #[expect(clippy::cast_precision_loss, reason = "what is sent is exact")]
-        Kind::Float(_) => (value as f64).into(),
-        Kind::Text => value.to_string().into(),
-        Kind::Signed(_) | Kind::Unsigned(_) => value.into(),
+/// Elements as JSON. Servers take no FP16 and BF16 there, so that they are asked for only where something else is wanted.
+pub(super) fn to_json(datatype: ElementType, bytes: &[u8]) -> Vec<Value> {
+    fn all<T: Into<Value>, const N: usize>(bytes: &[u8], read: fn([u8; N]) -> T) -> Vec<Value> {
+        bytes.as_chunks::<N>().0.iter().map(|element| read(*element).into()).collect()
     }
+    match datatype {
+        ElementType::Bool => all(bytes, |[element]| element != 0),
+        ElementType::Uint8 => all(bytes, u8::from_le_bytes),
+        ElementType::Uint16 | ElementType::Fp16 | ElementType::Bf16 => all(bytes, u16::from_le_bytes),
+        ElementType::Uint32 => all(bytes, u32::from_le_bytes),
+        ElementType::Uint64 => all(bytes, u64::from_le_bytes),
+        ElementType::Int8 => all(bytes, i8::from_le_bytes),
+        ElementType::Int16 => all(bytes, i16::from_le_bytes),
+        ElementType::Int32 => all(bytes, i32::from_le_bytes),
+        ElementType::Int64 => all(bytes, i64::from_le_bytes),
+        ElementType::Fp32 => all(bytes, |element| f64::from(f32::from_le_bytes(element))),
+        ElementType::Fp64 => all(bytes, f64::from_le_bytes),
+        ElementType::Bytes => texts(bytes).map(|text| String::from_utf8_lossy(text).into()).collect(),
+    }
+}
+
+/// The texts of a tensor of them.
+fn texts(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = bytes.split_first_chunk()?;
+        let (text, rest) = rest.split_at_checked(u32::from_le_bytes(*length).try_into().ok()?)?;
+        bytes = rest;
+        Some(text)
+    })
 }
 
 /// Elements in JSON, however they are nested, as the bytes that they are; none where they are no elements of this type.
 pub(super) fn from_json(datatype: &str, data: &Value) -> Option<Vec<u8>> {
+    let datatype = ElementType::named(datatype)?;
+    let mut bytes = Vec::new();
+    put(datatype, data, &mut bytes)?;
+    Some(bytes)
+}
+
+fn signed<T: TryFrom<i64>>(data: &Value) -> Option<T> {
+    data.as_i64()?.try_into().ok()
+}
+
+fn unsigned<T: TryFrom<u64>>(data: &Value) -> Option<T> {
+    data.as_u64()?.try_into().ok()
+}
+
+fn put(datatype: ElementType, data: &Value, bytes: &mut Vec<u8>) -> Option<()> {
     if let Value::Array(all) = data {
-        let bytes: Option<Vec<_>> = all.iter().map(|element| from_json(datatype, element)).collect();
-        return bytes.map(|bytes| bytes.concat());
+        return all.iter().try_for_each(|element| put(datatype, element, bytes));
     }
-    let datatype = Datatype::named(datatype).filter(|datatype| datatype.is_in_json())?;
-    let whole = |value| Some(datatype.number(value)).filter(|its| its.value() == value).map(Number::to_bytes);
-    match datatype.kind() {
-        Kind::Signed(_) => whole(data.as_i64()?),
-        Kind::Unsigned(_) => whole(data.as_u64()?.cast_signed()),
+    match datatype {
+        ElementType::Bool => {
+            let number = || data.as_u64().filter(|number| *number < 2).map(|number| number == 1);
+            bytes.push(data.as_bool().or_else(number)?.into());
+        }
+        ElementType::Uint8 => bytes.extend(unsigned::<u8>(data)?.to_le_bytes()),
+        ElementType::Uint16 => bytes.extend(unsigned::<u16>(data)?.to_le_bytes()),
+        ElementType::Uint32 => bytes.extend(unsigned::<u32>(data)?.to_le_bytes()),
+        ElementType::Uint64 => bytes.extend(unsigned::<u64>(data)?.to_le_bytes()),
+        ElementType::Int8 => bytes.extend(signed::<i8>(data)?.to_le_bytes()),
+        ElementType::Int16 => bytes.extend(signed::<i16>(data)?.to_le_bytes()),
+        ElementType::Int32 => bytes.extend(signed::<i32>(data)?.to_le_bytes()),
+        ElementType::Int64 => bytes.extend(signed::<i64>(data)?.to_le_bytes()),
         #[expect(clippy::cast_possible_truncation, reason = "the nearest of its type is meant")]
-        Kind::Float(32) => Some((data.as_f64()? as f32).to_le_bytes().into()),
-        Kind::Float(_) => Some(data.as_f64()?.to_le_bytes().into()),
-        Kind::Text => {
+        ElementType::Fp32 => bytes.extend((data.as_f64()? as f32).to_le_bytes()),
+        ElementType::Fp64 => bytes.extend(data.as_f64()?.to_le_bytes()),
+        ElementType::Fp16 | ElementType::Bf16 => return None,
+        ElementType::Bytes => {
             let text = data.as_str()?;
-            Some([&u32::try_from(text.len()).ok()?.to_le_bytes(), text.as_bytes()].concat())
+            bytes.extend(u32::try_from(text.len()).ok()?.to_le_bytes());
+            bytes.extend_from_slice(text.as_bytes());
         }
     }
+    Some(())
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use workload::number::Datatype;
 
     use super::*;
 
     #[test]
     fn elements_are_the_same_in_both_forms() {
-        for datatype in Datatype::ALL.into_iter().filter(|datatype| datatype.is_in_json()) {
+        for datatype in Datatype::of_the_protocol().filter(|datatype| datatype.is_in_json()) {
             let most = datatype.exact_bits().map_or(i64::MAX, |bits| 1 << bits);
+            let element_type = ElementType::named(datatype.name()).expect("the protocol has it");
             for value in [0, 1, -1, 1 - most, most] {
-                let element = datatype.number(value);
-                assert_eq!(
-                    from_json(datatype.name(), &json!([to_json(element)])),
-                    Some(element.to_bytes()),
-                    "{element}"
-                );
+                let bytes = datatype.number(value).to_bytes();
+                let json = to_json(element_type, &bytes.repeat(2));
+                assert_eq!(from_json(datatype.name(), &json!(json)), Some(bytes.repeat(2)), "{datatype} {value}");
             }
         }
         assert_eq!(from_json("INT32", &json!([[1], [2]])), Some(vec![1, 0, 0, 0, 2, 0, 0, 0]));
         assert_eq!(from_json("INT64", &json!([-1])), Some(vec![255; 8]));
+        assert_eq!(from_json("BOOL", &json!([true, false, 1])), Some(vec![1, 0, 1]));
+        assert_eq!(to_json(ElementType::Bool, &[1, 0]), [json!(true), json!(false)]);
         for (datatype, other) in [
             ("INT32", json!([1_i64 << 40])),
             ("INT8", json!(128)),
@@ -72,6 +116,9 @@ mod tests {
             ("FP32", json!("1")),
             ("BYTES", json!(1)),
             ("FP16", json!([1])),
+            ("BF16", json!([1])),
+            ("BOOL", json!(2)),
+            ("INT4", json!(1)),
         ] {
             assert_eq!(from_json(datatype, &other), None, "{datatype} {other}");
         }

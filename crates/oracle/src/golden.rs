@@ -1,0 +1,232 @@
+//! What a model without a formula answers: its outputs for each track, as a calibration saw them on an idle server.
+//!
+//! The oracle goes on to think in sums. The state behind some steps is the sum of their inputs' codes ([`InputSet`]), and here is which
+//! outputs a state has. So an answer is read as the state that its outputs belong to, and all that is known of sums holds of it.
+
+mod compare;
+mod facts;
+mod file;
+mod lineage;
+mod read;
+
+use std::{collections::HashMap, ops::Range, sync::Arc};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use workload::{
+    inputs::{ElementType, InputSet},
+    number::Number,
+    tensor::TensorSpec,
+};
+
+pub(super) use self::read::{FormProblem, unlike};
+pub use self::{
+    compare::Compare,
+    facts::{Facts, FaultKind, Fingerprints, Noise, Visible},
+    file::Damaged,
+    lineage::Lineage,
+    read::{Deviation, Differs, Reading},
+};
+
+/// The golden outputs of a model.
+#[derive(Debug)]
+pub struct Golden {
+    /// Of which model.
+    pub identity: Identity,
+    /// What is sent.
+    pub inputs: Arc<InputSet>,
+    /// The outputs that are compared.
+    pub outputs: Vec<Output>,
+    /// What the calibration found out.
+    pub facts: Facts,
+    words: Vec<Word>,
+    /// The tensors of all words.
+    data: Vec<u8>,
+    by_sum: HashMap<i64, usize>,
+    index: read::Index,
+}
+
+/// A state by its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Named {
+    /// The sum of its inputs' codes.
+    pub sum: Number,
+    /// What the tracks lead there by, in words of the golden file.
+    pub name: String,
+}
+
+/// Of which model and inputs golden outputs are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Identity {
+    /// The model's name.
+    pub model: String,
+    /// Its version, where the server tells it.
+    pub version: Option<String>,
+    /// The server's name and version, where it tells them.
+    pub server: Option<String>,
+    /// The SHA-256 of its configuration, where the server tells that.
+    pub configuration: Option<String>,
+    /// The SHA-256 of the inputs.
+    pub inputs: String,
+}
+
+/// An output that is compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Output {
+    /// What the model declares of it.
+    pub spec: TensorSpec,
+    /// Its type.
+    pub datatype: ElementType,
+    /// How it is compared.
+    pub compare: Compare,
+    /// How far it may be from the golden one, by the number of steps from 1; more steps have the last. Empty where it is not deterministic
+    /// enough to be judged.
+    pub tolerances: Vec<f64>,
+}
+
+impl Output {
+    /// Whether it is judged.
+    pub fn is_judged(&self) -> bool {
+        !self.tolerances.is_empty()
+    }
+
+    /// Whether a tensor of it has elements that are no number.
+    pub fn has_nan(&self, bytes: &[u8]) -> bool {
+        compare::is_float(self.datatype) && compare::numbers(self.datatype, bytes).any(f64::is_nan)
+    }
+
+    /// How far it may be from the golden one after so many steps.
+    pub fn tolerance(&self, steps: u32) -> f64 {
+        let place = (steps.max(1) as usize - 1).min(self.tolerances.len().saturating_sub(1));
+        self.tolerances.get(place).copied().unwrap_or(f64::INFINITY)
+    }
+}
+
+/// A state whose outputs are known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Word {
+    /// How it comes about.
+    pub lineage: Lineage,
+    /// The responses to the step that leads to it, in their order, each with a tensor for each output.
+    pub responses: Vec<Vec<Known>>,
+}
+
+/// A tensor of a known response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Its shape.
+    pub shape: Vec<i64>,
+    at: Range<usize>,
+}
+
+/// The responses to one step, as a calibration gathers them: for each its outputs, in the order of the golden's, as shape and bytes.
+pub type Gathered = Vec<Vec<(Vec<i64>, Vec<u8>)>>;
+
+impl Golden {
+    /// The golden outputs of these states.
+    ///
+    /// # Errors
+    /// Where two states that differ have one sum: the inputs' codes do not tell them apart.
+    pub fn new(
+        identity: Identity,
+        inputs: Arc<InputSet>,
+        outputs: Vec<Output>,
+        facts: Facts,
+        seen: impl IntoIterator<Item = (Lineage, Gathered)>,
+    ) -> Self {
+        let mut data = Vec::new();
+        let mut words = Vec::new();
+        for (lineage, responses) in seen {
+            let mut known = |(shape, bytes): (Vec<i64>, Vec<u8>)| {
+                let from = data.len();
+                data.extend(bytes);
+                Known { shape, at: from..data.len() }
+            };
+            let responses = responses.into_iter().map(|outputs| outputs.into_iter().map(&mut known).collect());
+            words.push(Word { lineage, responses: responses.collect() });
+        }
+        Self::of(identity, inputs, outputs, facts, words, data)
+    }
+
+    fn of(
+        identity: Identity,
+        inputs: Arc<InputSet>,
+        outputs: Vec<Output>,
+        facts: Facts,
+        words: Vec<Word>,
+        data: Vec<u8>,
+    ) -> Self {
+        let mut golden = Self {
+            identity,
+            inputs,
+            outputs,
+            facts,
+            words,
+            data,
+            by_sum: HashMap::new(),
+            index: read::Index::default(),
+        };
+        // Several lineages may have the same inputs, and some of them in another order: what has no fault is the one that is meant.
+        let is_right = |word: &Word| matches!(word.lineage, Lineage::Track { .. });
+        let (right, others): (Vec<_>, Vec<_>) = golden.words.iter().enumerate().partition(|(_, word)| is_right(word));
+        for (place, word) in right.into_iter().chain(others) {
+            golden.by_sum.entry(word.lineage.sum(&golden.inputs)).or_insert(place);
+        }
+        golden.index = read::Index::of(&golden);
+        golden
+    }
+
+    /// The known states.
+    pub fn words(&self) -> &[Word] {
+        &self.words
+    }
+
+    /// The state with this sum, where its outputs are known.
+    pub fn word(&self, sum: Number) -> Option<&Word> {
+        self.by_sum.get(&sum.value()).map(|place| &self.words[*place])
+    }
+
+    /// Whether the outputs of the state with this sum are known.
+    pub fn knows(&self, sum: Number) -> bool {
+        self.by_sum.contains_key(&sum.value())
+    }
+
+    /// The bytes of a known tensor.
+    pub fn bytes(&self, known: &Known) -> &[u8] {
+        &self.data[known.at.clone()]
+    }
+
+    /// How many steps of each track are known.
+    pub fn steps(&self) -> u32 {
+        let of_track = |word: &Word| match word.lineage {
+            Lineage::Track { steps, .. } => Some(steps),
+            _ => None,
+        };
+        self.words.iter().filter_map(of_track).max().unwrap_or(0)
+    }
+
+    /// The most responses that any step has.
+    pub fn most_responses(&self) -> usize {
+        self.words.iter().map(|word| word.responses.len()).max().unwrap_or(1)
+    }
+
+    /// The state with this sum by its name: the track that leads to it, and how.
+    pub fn named(&self, sum: Number) -> Named {
+        let name = self.word(sum).map(|word| word.lineage.named(&self.inputs));
+        Named { sum, name: name.unwrap_or_else(|| "a state that no track has".to_owned()) }
+    }
+
+    /// The names of the outputs that are asked for.
+    pub fn asked(&self) -> impl Iterator<Item = &str> {
+        self.outputs.iter().map(|output| output.spec.name.as_str())
+    }
+
+    /// Whether any output is judged.
+    pub fn judges(&self) -> bool {
+        self.outputs.iter().any(Output::is_judged)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! What a calibration found out about a model.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+workload::table! {
+    /// A fault that a calibration commits on purpose, alone on the server, to see whether the model's outputs show it. A row says what befell
+    /// the step.
+    pub enum FaultKind: &'static str {
+        /// The state was reset in the middle of a sequence.
+        StateReset = "state-reset", "its state reset before";
+        /// A step was not executed.
+        NotExecuted = "not-executed", "the step before not executed";
+        /// A step was executed twice.
+        ExecutedTwice = "executed-twice", "the step executed twice";
+        /// A step and the next one were executed in the other order.
+        Exchanged = "exchanged", "the next step executed before";
+        /// A step went on from the state of another sequence.
+        LeakedState = "leaked-state", "the state of another sequence";
+        /// START went on from a state that was there.
+        StateKept = "state-kept", "a state kept at START";
+    }
+}
+
+impl FaultKind {
+    /// What befell the step, in words.
+    pub fn what_befell(self) -> &'static str {
+        self.row()
+    }
+}
+
+/// What a calibration found out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Facts {
+    /// By output: how far answers to the same were apart.
+    pub noise: Vec<Noise>,
+    /// How many states can be told apart.
+    pub fingerprints: Fingerprints,
+    /// Which faults the outputs show.
+    pub visible: Vec<Visible>,
+}
+
+/// How far answers to the same inputs were apart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Noise {
+    /// The output.
+    pub output: String,
+    /// Alone on the server, from one time to the next, at the most; by the rule's measure.
+    pub run: f64,
+    /// Beside others, at the most.
+    pub batch: f64,
+    /// The step at which it was the most, from 1.
+    pub at_step: u32,
+    /// How far two states that differ are apart, in the middle of all.
+    pub typical: f64,
+    /// Whether elements are NaN, which are equal to NaN.
+    pub has_nan: bool,
+}
+
+/// How many states can be told apart by the outputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Fingerprints {
+    /// Pairs of states that were compared.
+    pub pairs: u64,
+    /// Those that are apart by at least ten tolerances.
+    pub distinct: u64,
+}
+
+impl Fingerprints {
+    /// The least share of pairs that have to be told apart, in percent, for a run to be valid.
+    pub const LEAST_PERCENT: u64 = 90;
+
+    /// Whether they are enough to judge by.
+    pub fn are_enough(self) -> bool {
+        self.pairs > 0 && self.distinct.saturating_mul(100) >= self.pairs.saturating_mul(Self::LEAST_PERCENT)
+    }
+}
+
+/// Whether a fault shows in the outputs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Visible {
+    /// The fault.
+    pub kind: FaultKind,
+    /// How often it was committed.
+    pub tried: u32,
+    /// How often it showed at once, by at least two tolerances.
+    pub shown: u32,
+    /// From which step on it always showed, counted from 1; none where it did not.
+    pub from_step: Option<u32>,
+}

@@ -1,0 +1,103 @@
+//! How a state comes about.
+
+use serde::{Deserialize, Serialize};
+
+use super::FaultKind;
+use workload::{inputs::InputSet, number::Number};
+
+/// How a state comes about: by the steps of a track, or by what a fault makes of them. Steps count from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lineage {
+    /// The first steps of a track, one after the other.
+    Track {
+        /// The track's number.
+        track: u32,
+        /// How many steps.
+        steps: u32,
+    },
+    /// What a fault in a track leaves behind its last step.
+    Fault {
+        /// The fault.
+        kind: FaultKind,
+        /// The track's number.
+        track: u32,
+        /// The step that is answered, which is the last.
+        steps: u32,
+    },
+    /// The last step of some, on the state that another track left.
+    Continued {
+        /// The track of the step.
+        track: u32,
+        /// The step's number.
+        step: u32,
+        /// The track of the state.
+        other: u32,
+        /// How many steps of that had been executed.
+        after: u32,
+    },
+}
+
+impl Lineage {
+    /// The inputs that lead there, each as track and step (both from 0), in their order.
+    pub fn steps(self) -> Vec<(usize, usize)> {
+        let of = |track: u32, steps: std::ops::Range<u32>| steps.map(move |step| (track as usize, step as usize));
+        match self {
+            Self::Track { track, steps } => of(track, 0..steps).collect(),
+            Self::Fault { kind, track, steps } => {
+                let before = steps.saturating_sub(1);
+                match kind {
+                    FaultKind::StateReset => of(track, before..steps).collect(),
+                    FaultKind::NotExecuted => {
+                        of(track, 0..before.saturating_sub(1)).chain(of(track, before..steps)).collect()
+                    }
+                    FaultKind::ExecutedTwice => of(track, 0..steps).chain(of(track, before..steps)).collect(),
+                    FaultKind::Exchanged => of(track, 0..before)
+                        .chain(of(track, steps..steps + 1))
+                        .chain(of(track, before..steps))
+                        .collect(),
+                    // These take a state of another track.
+                    FaultKind::LeakedState | FaultKind::StateKept => of(track, 0..steps).collect(),
+                }
+            }
+            Self::Continued { track, step, other, after } => {
+                of(other, 0..after).chain(of(track, step.saturating_sub(1)..step)).collect()
+            }
+        }
+    }
+
+    /// The sum of the inputs' codes.
+    pub fn sum(self, inputs: &InputSet) -> i64 {
+        self.number(inputs).value()
+    }
+
+    /// The same as a number.
+    pub fn number(self, inputs: &InputSet) -> Number {
+        let codes = self.steps().into_iter().map(|(track, step)| inputs.number(track, step));
+        codes.fold(InputSet::DATATYPE.number(0), Number::wrapping_add)
+    }
+
+    /// How many steps were executed, one after the other.
+    pub fn length(self) -> u32 {
+        match self {
+            Self::Track { steps, .. } => steps,
+            Self::Fault { kind: FaultKind::StateReset, .. } => 1,
+            Self::Fault { steps, .. } => steps + 1,
+            Self::Continued { after, .. } => after + 1,
+        }
+    }
+
+    /// In words.
+    pub fn named(self, inputs: &InputSet) -> String {
+        let name = |track: u32| inputs.tracks().get(track as usize).map_or("?", |track| track.name.as_str());
+        match self {
+            Self::Track { track, steps } => format!("step {steps} of '{}'", name(track)),
+            Self::Fault { kind, track, steps } => {
+                format!("step {steps} of '{}' with {}", name(track), kind.what_befell())
+            }
+            Self::Continued { track, step, other, after } => {
+                format!("step {step} of '{}' on the state of '{}' after its step {after}", name(track), name(other))
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! `sequence-stress golden`: what a model without a formula answers.
+
+use std::{
+    env, fs,
+    io::Write as _,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Failure, UNKNOWN,
+    output::{ResultFile, print, say_error},
+    resolve, runtime,
+    stress::start_server,
+};
+use crate::{
+    cli::{CalibrateArgs, EndpointArgs, ExpectArgs, Expected, GoldenArgs, GoldenCommand, PlanArgs, VerifyArgs},
+    golden::{Asked, LEAST_STEPS, Subject, read_file},
+    report::{write_differences, write_golden},
+    run::RunError,
+};
+use oracle::golden::Golden;
+use reference::Server;
+use workload::{
+    scenario::{Overrides, Scenario},
+    seed::Seed,
+};
+
+/// Where golden files of `--golden auto` are kept, as the scripts' downloads are.
+const CACHE: &str = "SEQUENCE_STRESS_CACHE";
+/// After how long the user learns what a calibration does.
+const QUIET: Duration = Duration::from_secs(2);
+
+pub(super) fn golden(args: &GoldenArgs) -> Result<u8, Failure> {
+    match &args.command {
+        Some(GoldenCommand::Verify(args)) => verify(args),
+        None => calibrate(&args.calibrate),
+    }
+}
+
+fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
+    let path = args.output.as_deref().ok_or_else(|| {
+        Failure::wrong_input(
+            "golden needs the file to write: -o model.golden (golden verify FILE asks whether one still holds)",
+        )
+    })?;
+    let file = ResultFile::check("output", "the golden outputs", path).map_err(Failure::wrong_input)?;
+    let (_server, scenario) = target(&args.endpoint)?;
+    let golden = made(&scenario, &args.endpoint, &args.inputs.asked())?;
+    print(|out| write_golden(&golden, out));
+    file.write(&golden.to_bytes()).map_err(Failure::wrong_input)?;
+    print(|out| writeln!(out, "written: {}", path.display()));
+    Ok(if golden.judges() { 0 } else { UNKNOWN })
+}
+
+fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
+    let golden = Arc::new(read_file(&args.file).map_err(Failure::wrong_input)?);
+    let (_server, mut scenario) = target(&args.endpoint)?;
+    if args.endpoint.model.is_none() {
+        scenario.target.model.clone_from(&golden.identity.model);
+    }
+    let (compared, differ) = runtime()?
+        .block_on(async { Subject::of(scenario.clone(), args.endpoint.hints(), &golden)?.verify(&golden).await })
+        .map_err(|error| Failure::of_run(error, &scenario.target.endpoint))?;
+    print(|out| write_differences(compared, &differ, out));
+    Ok(u8::from(!differ.is_empty()))
+}
+
+/// The endpoint as a scenario has it, and the embedded server, if there is one.
+fn target(endpoint: &EndpointArgs) -> Result<(Option<Server>, Scenario), Failure> {
+    let plan = PlanArgs { concurrency: None, iterations: None, random_seed: Some(0), scenario: None };
+    let (_, mut scenario, seed) = resolve(&plan, Overrides { ..endpoint.overrides() })?;
+    let server = endpoint.embedded.then(|| start_server(endpoint, seed)).transpose()?;
+    if let Some(server) = &server {
+        scenario.target.embed(server.address, server.http);
+    }
+    Ok((server, scenario))
+}
+
+/// Calibrates, and says what takes long.
+fn made(scenario: &Scenario, endpoint: &EndpointArgs, asked: &Asked) -> Result<Golden, Failure> {
+    let made = async {
+        let subject = Subject::new(scenario.clone(), endpoint.hints(), asked).await?;
+        subject.notes.iter().for_each(|note| say_error(note));
+        subject.calibrate(&mut said()).await
+    };
+    runtime()?.block_on(made).map_err(|error| Failure::of_run(error, &scenario.target.endpoint))
+}
+
+/// Says what a calibration does when it has done it for a while.
+fn said() -> impl FnMut(&str) {
+    let mut last = (String::new(), Instant::now());
+    move |what| {
+        if last.0 != what {
+            last = (what.to_owned(), Instant::now());
+        } else if last.1.elapsed() > QUIET {
+            say_error(&format!("calibrating: {what}"));
+            last.1 = Instant::now() + Duration::from_secs(3600);
+        }
+    }
+}
+
+/// What a run expects of its model; none where a formula says it.
+///
+/// `longest` is how many steps the run's sequences have at the most. An embedded server with planted faults is not asked: one without is.
+pub(super) fn expected(
+    args: &ExpectArgs,
+    scenario: &Scenario,
+    endpoint: &EndpointArgs,
+    longest: u32,
+) -> Result<Option<Arc<Golden>>, Failure> {
+    match args.expected() {
+        Expected::Formula if !args.inputs.is_empty() => {
+            return Err(Failure::wrong_input(
+                "the flags for inputs say what a calibration sends: they need --golden auto or --expect none",
+            ));
+        }
+        Expected::Formula => return Ok(None),
+        Expected::File(_) if !args.inputs.is_empty() => {
+            return Err(Failure::wrong_input(
+                "a golden file has its inputs: leave the flags for inputs out, or use --golden auto",
+            ));
+        }
+        Expected::File(path) => return Ok(Some(Arc::new(read_file(path).map_err(Failure::wrong_input)?))),
+        Expected::Nothing | Expected::Auto => {}
+    }
+    let mut scenario = scenario.clone();
+    let server = endpoint.embedded.then(|| start_sound_server(endpoint)).transpose()?;
+    if let Some(server) = &server {
+        scenario.target.embed(server.address, server.http);
+    }
+    let mut asked = args.inputs.asked();
+    asked.options.steps = asked.options.steps.or_else(|| NonZeroUsize::new(longest.max(LEAST_STEPS) as usize));
+    let of_run = |error: RunError| Failure::of_run(error, &scenario.target.endpoint);
+    match args.expected() {
+        Expected::Formula | Expected::File(_) => Ok(None),
+        Expected::Nothing => {
+            let subject = Subject::new(scenario.clone(), endpoint.hints(), &asked);
+            let subject = runtime()?.block_on(subject).map_err(of_run)?;
+            Ok(Some(subject.blind()))
+        }
+        Expected::Auto => {
+            let subject = Subject::new(scenario.clone(), endpoint.hints(), &asked);
+            let subject = runtime()?.block_on(subject).map_err(of_run)?;
+            let path = cache()?.join(format!("{}.golden", subject.key()));
+            if let Ok(golden) = read_file(&path) {
+                return Ok(Some(Arc::new(golden)));
+            }
+            let golden = runtime()?.block_on(subject.calibrate(&mut said())).map_err(of_run)?;
+            keep(&path, &golden)?;
+            print(|out| write_golden(&golden, out));
+            Ok(Some(Arc::new(golden)))
+        }
+    }
+}
+
+/// The embedded server without its planted faults.
+fn start_sound_server(endpoint: &EndpointArgs) -> Result<Server, Failure> {
+    let mut sound = endpoint.clone();
+    sound.server.fault.clear();
+    start_server(&sound, Seed(0))
+}
+
+fn cache() -> Result<PathBuf, Failure> {
+    let own = || Some(PathBuf::from(env::var_os("HOME")?).join(".cache/sequence-stress"));
+    let folder = env::var_os(CACHE).filter(|folder| !folder.is_empty()).map(PathBuf::from).or_else(own);
+    let none = || {
+        format!("--golden auto needs a folder for golden files: set {CACHE}, or write one with sequence-stress golden")
+    };
+    Ok(folder.ok_or_else(none).map_err(Failure::wrong_input)?.join("golden"))
+}
+
+/// Writes a golden file whole, or not at all.
+fn keep(path: &Path, golden: &Golden) -> Result<(), Failure> {
+    let problem = |error: std::io::Error| {
+        Failure::wrong_input(format!("cannot keep the golden file {}: {error}", path.display()))
+    };
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(problem)?;
+    }
+    let partial = path.with_extension(format!("{}.part", std::process::id()));
+    fs::write(&partial, golden.to_bytes()).map_err(problem)?;
+    fs::rename(&partial, path).map_err(problem)
+}

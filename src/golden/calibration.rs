@@ -1,0 +1,189 @@
+//! Finds out what a model answers, how far answers to the same are apart, and which faults its outputs show.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    facts::{Deviations, fingerprints, noise, tolerances},
+    player::{Player, Steps},
+};
+use oracle::golden::{Facts, FaultKind, Gathered, Golden, Lineage, Output, Visible};
+
+/// How often each track is sent alone.
+const ALONE: usize = 3;
+/// How many tracks are sent in full batches of themselves.
+const OF_THEMSELVES: usize = 8;
+/// In how many arrangements tracks are sent beside others.
+const ARRANGEMENTS: usize = 3;
+/// In how many tracks each fault is committed.
+const WITH_FAULTS: usize = 2;
+/// How many of a track's first steps faults are committed at; of the later ones at each that is twice one before.
+const EACH_STEP: u32 = 8;
+/// By how many tolerances an answer has to be apart for a fault to show.
+const SHOWS: f64 = 2.0;
+
+pub(super) struct Calibration<'s> {
+    player: Player<'s>,
+    golden: Arc<Golden>,
+    /// By state: what was answered the first time.
+    known: BTreeMap<(usize, usize), Gathered>,
+    deviations: Deviations,
+}
+
+impl<'s> Calibration<'s> {
+    pub(super) fn new(player: Player<'s>, golden: Arc<Golden>) -> Self {
+        let deviations = Deviations::new(golden.outputs.len());
+        Self { player, golden, known: BTreeMap::new(), deviations }
+    }
+
+    pub(super) async fn run(mut self, progress: &mut dyn FnMut(&str)) -> Result<Golden, String> {
+        let tracks: Vec<_> = self.golden.inputs.tracks().iter().map(|track| track.codes.len()).collect();
+        // A request that is a whole sequence is the only step of one.
+        let steps = |track: usize| if self.player.is_iterative() { 1 } else { tracks[track] };
+        let all: Vec<Steps> =
+            (0..tracks.len()).map(|track| (0..steps(track)).map(|step| (track, step)).collect()).collect();
+        for _ in 0..ALONE {
+            for track in &all {
+                progress("each sequence of inputs alone");
+                let seen = self.player.together(std::slice::from_ref(track)).await?;
+                self.take(track, seen.into_iter().next().unwrap_or_default(), true);
+            }
+        }
+        let width = self.player.width();
+        if width > 1 {
+            for track in all.iter().take(OF_THEMSELVES) {
+                progress("full batches of the same");
+                self.beside(&vec![track.clone(); width]).await?;
+            }
+            for arrangement in 0..ARRANGEMENTS {
+                // Each time beside other neighbours, and in another place.
+                let in_order = (0..all.len()).map(|place| (place * (2 * arrangement + 1) + arrangement) % all.len());
+                let in_order: Vec<_> = in_order.collect();
+                for group in in_order.chunks(width) {
+                    progress("beside others");
+                    let mut group: Vec<_> = group.iter().map(|track| all[*track].clone()).collect();
+                    let turn = arrangement % group.len();
+                    group.rotate_left(turn);
+                    self.beside(&group).await?;
+                }
+            }
+        }
+        let tolerances = tolerances(&self.golden, &self.deviations, &self.known);
+        let mut outputs = self.golden.outputs.clone();
+        for (output, tolerances) in outputs.iter_mut().zip(tolerances) {
+            output.tolerances = tolerances;
+        }
+        let mut facts = Facts { noise: noise(&self.golden, &self.deviations, &self.known), ..Facts::default() };
+        let mut golden = self.with(outputs.clone(), &facts, &BTreeMap::new());
+        if golden.judges() {
+            facts.fingerprints = fingerprints(&golden);
+            let mut faulty = BTreeMap::new();
+            facts.visible = self.commit_faults(&golden, &all, &mut faulty, progress).await?;
+            golden = self.with(outputs, &facts, &faulty);
+        }
+        Ok(golden)
+    }
+
+    /// Sends sequences side by side, and looks how far their answers are from those alone.
+    async fn beside(&mut self, group: &[Steps]) -> Result<(), String> {
+        for (track, seen) in group.iter().zip(self.player.together(group).await?) {
+            self.take(track, seen, false);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, track: &Steps, seen: Vec<Gathered>, alone: bool) {
+        for (place, gathered) in track.iter().zip(seen) {
+            match self.known.get(place) {
+                Some(known) => self.deviations.add(&self.golden.outputs, place.1, known, &gathered, alone),
+                None => {
+                    self.known.insert(*place, gathered);
+                }
+            }
+        }
+    }
+
+    fn with(
+        &self,
+        outputs: Vec<Output>,
+        facts: &Facts,
+        faulty: &BTreeMap<(usize, Steps), (Lineage, Gathered)>,
+    ) -> Golden {
+        let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let right = self.known.iter().map(|((track, step), gathered)| {
+            (Lineage::Track { track: number(*track), steps: number(step + 1) }, gathered.clone())
+        });
+        let seen = right.chain(faulty.values().cloned());
+        let (identity, inputs) = (self.golden.identity.clone(), Arc::clone(&self.golden.inputs));
+        Golden::new(identity, inputs, outputs, facts.clone(), seen)
+    }
+
+    /// Commits each kind of fault in some tracks, alone on the server.
+    async fn commit_faults(
+        &mut self,
+        golden: &Golden,
+        all: &[Steps],
+        faulty: &mut BTreeMap<(usize, Steps), (Lineage, Gathered)>,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Vec<Visible>, String> {
+        let mut visible = Vec::new();
+        if self.player.is_iterative() {
+            return Ok(visible);
+        }
+        let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        for kind in FaultKind::ALL {
+            progress("faults on purpose");
+            let mut shown_by_step: BTreeMap<u32, bool> = BTreeMap::new();
+            let mut seen = Visible { kind, tried: 0, shown: 0, from_step: None };
+            for track in 0..count.min(u32::try_from(WITH_FAULTS).unwrap_or(1)) {
+                let steps = u32::try_from(all[track as usize].len()).unwrap_or(u32::MAX);
+                for lineage in faults(kind, track, steps, count) {
+                    let (answered, lineage, path) = lineage;
+                    let played = self.player.together(std::slice::from_ref(&path)).await?;
+                    let Some(gathered) = played.into_iter().next().and_then(|mut answers| answers.pop()) else {
+                        continue;
+                    };
+                    let right = Lineage::Track { track, steps: answered }.number(&golden.inputs);
+                    let apart = golden.apart_from(right, &gathered).unwrap_or(0.0);
+                    let shows = apart >= SHOWS;
+                    seen.tried += 1;
+                    seen.shown += u32::from(shows);
+                    *shown_by_step.entry(answered).or_insert(true) &= shows;
+                    if shows {
+                        faulty.entry((usize::from(kind == FaultKind::Exchanged), path)).or_insert((lineage, gathered));
+                    }
+                }
+            }
+            let last_hidden = shown_by_step.iter().filter(|(_, shows)| !**shows).map(|(step, _)| *step).max();
+            seen.from_step = match last_hidden {
+                None => shown_by_step.keys().min().copied(),
+                Some(hidden) => shown_by_step.keys().find(|step| **step > hidden).copied(),
+            };
+            if seen.tried > 0 {
+                visible.push(seen);
+            }
+        }
+        Ok(visible)
+    }
+}
+
+/// The steps at which a kind of fault is committed in a track: the step that is answered, what comes about, and what is sent.
+fn faults(kind: FaultKind, track: u32, steps: u32, tracks: u32) -> Vec<(u32, Lineage, Steps)> {
+    let first = match kind {
+        FaultKind::NotExecuted | FaultKind::StateReset | FaultKind::LeakedState => 2,
+        FaultKind::ExecutedTwice | FaultKind::Exchanged | FaultKind::StateKept => 1,
+    };
+    let last = if kind == FaultKind::Exchanged { steps.saturating_sub(1) } else { steps };
+    let other = (track + 1) % tracks;
+    let is_tried = |step: &u32| *step <= EACH_STEP || step.is_power_of_two() || *step == last;
+    let lineage = |step: u32| match kind {
+        FaultKind::LeakedState => (step, Lineage::Continued { track, step, other, after: step - 1 }),
+        // How much state the sequence before left is what differs: START is always the first step.
+        FaultKind::StateKept => (1, Lineage::Continued { track, step: 1, other, after: step }),
+        _ => (step, Lineage::Fault { kind, track, steps: step }),
+    };
+    if matches!(kind, FaultKind::LeakedState) && tracks < 2 {
+        return Vec::new();
+    }
+    let tried = (first..=last).filter(is_tried).map(lineage);
+    tried.map(|(answered, lineage)| (answered, lineage, lineage.steps())).collect()
+}

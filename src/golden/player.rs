@@ -1,0 +1,149 @@
+//! Sends tracks to a model, alone or several at a time, and gathers what it answers.
+
+use std::{num::NonZeroU64, sync::Arc};
+
+use futures_util::future::try_join_all;
+
+use crate::probe::{aside::OwnStream, site::Site, slots::free_ids};
+use oracle::golden::{Gathered, Golden};
+use workload::{
+    event::{Cut, EventKind},
+    inputs::InputSet,
+    sequence::{CorrelationId, Pattern, RequestId, Step},
+};
+
+/// The steps of a sequence, each as the track and the step, from 0, that it sends.
+pub(super) type Steps = Vec<(usize, usize)>;
+
+/// The most sequences that are sent at a time.
+const LANES_MAX: u32 = 64;
+
+pub(super) struct Player<'s> {
+    site: Site<'s>,
+    golden: Arc<Golden>,
+    first_id: NonZeroU64,
+    lanes: Vec<OwnStream>,
+    sequence: u32,
+    /// How many steps were sent.
+    pub(super) sent: u64,
+}
+
+impl<'s> Player<'s> {
+    /// Of a model on an idle server.
+    ///
+    /// # Errors
+    /// When the scenario leaves no correlation IDs.
+    pub(super) fn new(site: Site<'s>, golden: Arc<Golden>) -> Result<Self, String> {
+        let slots = site.preflight.model.most_slots().unwrap_or(0);
+        let first_id = free_ids(site.scenario, slots, LANES_MAX.into()).ok_or(
+            "the scenario's correlation IDs leave none for the calibration: set a smaller correlation_ids.first",
+        )?;
+        Ok(Self { site, golden, first_id, lanes: Vec::new(), sequence: 0, sent: 0 })
+    }
+
+    /// How many sequences the model executes at a time.
+    pub(super) fn width(&self) -> usize {
+        self.site.preflight.model.fewest_slots().unwrap_or(1).clamp(1, LANES_MAX) as usize
+    }
+
+    /// Whether each request is a whole sequence.
+    pub(super) fn is_iterative(&self) -> bool {
+        self.site.preflight.model.arithmetic.answers.are_iterative()
+    }
+
+    /// Sends sequences side by side, each step when all of the step before are answered. Returns what each step of each was answered with.
+    ///
+    /// # Errors
+    /// When a step is answered with an error, or not as the model declares, or not at all.
+    pub(super) async fn together(&mut self, sequences: &[Steps]) -> Result<Vec<Vec<Gathered>>, String> {
+        while self.lanes.len() < sequences.len() {
+            self.lanes.push(self.open(self.lanes.len())?);
+        }
+        self.sequence += 1;
+        let mut answers = vec![Vec::new(); sequences.len()];
+        let longest = sequences.iter().map(Vec::len).max().unwrap_or(0);
+        for number in 0..longest {
+            let mut sent = Vec::new();
+            for (lane, steps) in sequences.iter().enumerate().filter(|(_, steps)| number < steps.len()) {
+                let step = self.step(lane, steps, number);
+                if !self.lanes[lane].send(step) {
+                    return Err("a stream takes no step".to_owned());
+                }
+                self.sent += 1;
+                sent.push((lane, step.request, steps[number]));
+            }
+            let (site, golden) = (self.site, &self.golden);
+            let waiting = self.lanes.iter_mut().enumerate().filter_map(|(lane, stream)| {
+                let (_, request, input) = *sent.iter().find(|(its, ..)| *its == lane)?;
+                Some(async move { Ok::<_, String>((lane, answer(site, golden, stream, request, input).await?)) })
+            });
+            for (lane, gathered) in try_join_all(waiting).await? {
+                answers[lane].push(gathered);
+            }
+        }
+        Ok(answers)
+    }
+
+    fn open(&self, lane: usize) -> Result<OwnStream, String> {
+        let (scenario, preflight) = (self.site.scenario, self.site.preflight);
+        let id = CorrelationId(self.first_id).after(u32::try_from(lane).unwrap_or(u32::MAX));
+        let id = id.on_the_wire(scenario.correlation_ids.form);
+        let by = preflight.looks_go_over(scenario);
+        let opened = self.site.link().and_then(|link| OwnStream::open(&preflight.model, &link, by, id));
+        opened.map_err(|error| format!("cannot open a stream: {error}"))
+    }
+
+    fn step(&self, lane: usize, steps: &Steps, number: usize) -> Step {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let request = RequestId {
+            worker: self.site.scenario.workers(),
+            context: count(lane),
+            sequence: self.sequence,
+            step: count(number),
+        };
+        let (track, step) = steps[number];
+        let alone = self.is_iterative();
+        Step {
+            request,
+            pattern: Pattern::Valid,
+            start: number == 0 || alone,
+            end: number + 1 == steps.len() && !alone,
+            value: self.golden.inputs.number(track, step),
+            of: count(steps.len()),
+            special: None,
+        }
+    }
+}
+
+/// What a step is answered with.
+async fn answer(
+    site: Site<'_>,
+    golden: &Golden,
+    stream: &mut OwnStream,
+    request: RequestId,
+    (track, step): (usize, usize),
+) -> Result<Gathered, String> {
+    let name = |inputs: &InputSet| inputs.tracks().get(track).map_or_else(String::new, |track| track.name.clone());
+    let of = || format!("step {} of '{}'", step + 1, name(&golden.inputs));
+    let limit = site.preflight.limits.lost_after;
+    match stream.answer(request, limit).await {
+        EventKind::Received(received) => match &received.result {
+            Err(why) => Err(format!("{} was answered with the error '{why}'", of())),
+            Ok(first) => golden.gathered(first).ok_or_else(|| {
+                let outputs: Vec<_> = golden.outputs.iter().map(|output| output.spec.to_string()).collect();
+                let seen = first.all().flat_map(|response| &response.outputs);
+                let seen: Vec<_> =
+                    seen.map(|tensor| format!("{} {}{:?}", tensor.name, tensor.datatype, tensor.shape)).collect();
+                format!(
+                    "{} was answered with [{}], and the model declares [{}]",
+                    of(),
+                    seen.join(", "),
+                    outputs.join(", ")
+                )
+            }),
+        },
+        EventKind::GaveUp => Err(format!("{} was not answered within {} s", of(), limit.as_secs())),
+        EventKind::Cut(Cut::Broken(why)) => Err(format!("{}: the stream broke: {why}", of())),
+        _ => Err(format!("{}: the stream ended", of())),
+    }
+}

@@ -1,0 +1,97 @@
+//! What a calibration found out, in words.
+
+use std::io::{self, Write};
+
+use super::counted;
+use oracle::golden::{Compare, Golden, Named, Noise, Output, Visible};
+
+/// How many differences are named.
+const NAMED_MAX: usize = 10;
+
+/// Writes what a calibration found out.
+///
+/// # Errors
+/// When that cannot be written.
+pub(crate) fn write_golden(golden: &Golden, out: &mut impl Write) -> io::Result<()> {
+    let tracks = golden.inputs.tracks().len() as u64;
+    writeln!(
+        out,
+        "model {}: {} of {}, {}",
+        golden.identity.model,
+        counted(tracks, "track"),
+        counted(golden.steps().into(), "step"),
+        counted(golden.inputs.len() as u64, "input")
+    )?;
+    for (output, noise) in golden.outputs.iter().zip(&golden.facts.noise) {
+        writeln!(out, "  output {}: {}", output.spec.name, tolerance(output, noise))?;
+    }
+    if !golden.judges() {
+        return writeln!(
+            out,
+            "  not deterministic enough to judge: the same inputs do not have the same outputs, so outputs are not judged"
+        );
+    }
+    let fingerprints = golden.facts.fingerprints;
+    let enough = if fingerprints.are_enough() { "" } else { ": too few, so a run cannot be valid" };
+    writeln!(
+        out,
+        "  fingerprints: {} of {} pairs of states are at least 10 tolerances apart{enough}",
+        fingerprints.distinct, fingerprints.pairs
+    )?;
+    let visible = &golden.facts.visible;
+    if visible.is_empty() {
+        return Ok(());
+    }
+    let seen = visible.iter().filter(|kind| kind.from_step.is_some()).count();
+    let hidden: Vec<_> = visible.iter().filter_map(not_at_once).collect();
+    let rest = if hidden.is_empty() { String::new() } else { format!("; {}", hidden.join("; ")) };
+    writeln!(out, "  {seen} of {} kinds of fault are visible on this model{rest}", visible.len())
+}
+
+/// What is said of a kind of fault that does not show from the first step on.
+fn not_at_once(visible: &Visible) -> Option<String> {
+    let Visible { kind, tried, shown, from_step } = visible;
+    match from_step {
+        None => Some(format!("'{kind}' is not: it showed {shown} of {tried} times")),
+        Some(step) if shown < tried => Some(format!("'{kind}' is not always before step {step}")),
+        Some(_) => None,
+    }
+}
+
+/// How an output is compared, and why so.
+fn tolerance(output: &Output, noise: &Noise) -> String {
+    let nan = if noise.has_nan { "; it has NaN, which is equal to NaN" } else { "" };
+    let measured = format!(
+        "the same inputs were up to {:e} apart alone and {:e} beside others (most at step {}), and other states typically {:e}",
+        noise.run, noise.batch, noise.at_step, noise.typical
+    );
+    let how = match output.compare {
+        _ if !output.is_judged() => format!("not judged: {measured}"),
+        Compare::Measured if output.tolerance(u32::MAX) == 0.0 => "bit-exact alone and in batches".to_owned(),
+        Compare::Measured => format!(
+            "tolerance {:e} at step 1 to {:e} at the last one: 8 times what was measured, because {measured}",
+            output.tolerance(1),
+            output.tolerance(u32::MAX)
+        ),
+        rule => format!("compared by {rule}, as asked for; {measured}"),
+    };
+    format!("{how}{nan}")
+}
+
+/// Writes what is other than a golden file has it.
+///
+/// # Errors
+/// When that cannot be written.
+pub(crate) fn write_differences(compared: usize, differ: &[(Named, String)], out: &mut impl Write) -> io::Result<()> {
+    if differ.is_empty() {
+        return writeln!(out, "the same: {} alone on the server", counted(compared as u64, "response"));
+    }
+    writeln!(out, "{} of {} alone on the server differ", differ.len(), counted(compared as u64, "response"))?;
+    for (state, how) in differ.iter().take(NAMED_MAX) {
+        writeln!(out, "  {}: {how}", state.name)?;
+    }
+    match differ.len().saturating_sub(NAMED_MAX) {
+        0 => Ok(()),
+        more => writeln!(out, "  and {more} more"),
+    }
+}
