@@ -15,9 +15,11 @@ slot n. The rows of idle slots do, too; whatever they hold, nobody is answered w
 A graph may have the rows of a state along another axis than the first: the host finds it by the axes that are declared.
 
 Configuration parameters:
-  execute_delay_ms  how long one execution takes besides the graph's own time, in ms (default 0)
-  fault             a planted fault, NAME, NAME:PROBABILITY or NAME:once@N; see FAULTS. It needs states that the server would keep
-  fault_seed        the seed of the faults that are planted by probability
+  execute_delay_ms           how long one execution takes besides the graph's own time, in ms (default 0)
+  fault                      a planted fault, NAME, NAME:PROBABILITY or NAME:once@N; see FAULTS. It needs states that the server would keep
+  fault_seed                 the seed of the faults that are planted by probability
+  sequence_stress_constants  inputs of which the graph takes one value for all rows, as JSON: {"sr": 16000}. The graph always gets this
+                             value. A request that sends another one is rejected, so the input can be optional
 """
 
 import collections
@@ -35,6 +37,8 @@ import triton_python_backend_utils as pb_utils
 
 # The server does not say when it reaps a sequence, so states by correlation ID go oldest first rather than at END.
 ENTRIES_MAX = 100_000
+# A sequence has an ID that is neither 0 nor empty; the row of a slot without one has not.
+NO_IDS = (0, "", b"")
 # What a state holds that nothing was ever said of: a model that takes it for a sum is seen.
 UNDEFINED = 77
 # What the host can do wrong; the words say what is a chance to do it.
@@ -110,6 +114,18 @@ def strings(values):
 
 def is_text(values):
     return values.dtype == np.object_
+
+
+def constants(parameters, tensors):
+    """The inputs that have one value, by the configuration's parameter sequence_stress_constants; none without it."""
+    text = parameters.get("sequence_stress_constants", "{}")
+    try:
+        told = json.loads(text)
+    except ValueError:
+        told = None
+    if not isinstance(told, dict):
+        raise ValueError(f"the parameter sequence_stress_constants is '{text}', which is no JSON object with the names of inputs, such as {{\"INPUT\": 1}}")
+    return [Constant(name, value, tensors) for name, value in told.items()]
 
 
 def batch_axis(shape, dims):
@@ -311,17 +327,37 @@ class State:
             self.kept.popitem(last=False)
 
 
+class Constant:
+    """An input of which the graph gets the same value in each execution."""
+
+    def __init__(self, name, value, tensors):
+        declared = next((tensor for tensor in tensors if tensor["name"] == name), None)
+        if not declared:
+            raise ValueError(f"the parameter sequence_stress_constants has '{name}', which is no input of the configuration")
+        self.name, self.value = name, np.array(value, dtype=numpy_type(declared["data_type"]))
+
+    def problem(self, request):
+        """Why a request is rejected; None where it is not."""
+        sent = pb_utils.get_input_tensor_by_name(request, self.name)
+        # What the row of an idle slot holds was sent by nobody.
+        if sent is None or request.correlation_id() in NO_IDS or np.array_equal(sent.as_numpy().reshape(-1), self.value.reshape(-1)):
+            return None
+        return f"input '{self.name}' is {sent.as_numpy().tolist()}, and this model takes {self.value.tolist()} only: send that, or leave '{self.name}' out"
+
+
 class Row:
     """One request of an execution: its tensors, and what the batcher says of it."""
 
     def __init__(self, index, request, model):
         correlation_id = request.correlation_id()
-        # A sequence has an ID that is neither 0 nor empty; the row of a slot without one has not.
-        self.is_idle = correlation_id in (0, "", b"")
+        self.is_idle = correlation_id in NO_IDS
         self.is_start = bool(request.flags() & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START)
         self.key = index if model.is_direct else correlation_id
         self.asked = request.requested_output_names()
         self.tensors = {name: pb_utils.get_input_tensor_by_name(request, name).as_numpy() for name in model.names}
+        self.problem = next(filter(None, (constant.problem(request) for constant in model.constants)), None)
+        # Only these rows change states and take part in faults.
+        self.is_answered = not self.is_idle and not self.problem
         self.shape = self.padded = self.tensors[model.names[0]].shape
         if model.corrid:
             self.tensors[model.corrid] = texts([[correlation_id or ""]] if model.has_batch else [correlation_id or ""])
@@ -362,7 +398,9 @@ class TritonPythonModel:
         self.delay_s = int(parameters.get("execute_delay_ms", "0")) / 1000
         self.has_batch = config["max_batch_size"] > 0
         self.is_direct = "oldest" not in batching
-        self.names = [tensor["name"] for tensor in config["input"]]
+        self.constants = constants(parameters, config["input"])
+        fixed = {constant.name for constant in self.constants}
+        self.names = [tensor["name"] for tensor in config["input"] if tensor["name"] not in fixed]
         self.outputs = {tensor["name"]: numpy_type(tensor["data_type"]) for tensor in config["output"]}
         folder = Path(args["model_repository"])
         self.states = [State(declared, self.has_batch, folder / "initial_state") for declared in hosted["states"]]
@@ -392,7 +430,7 @@ class TritonPythonModel:
 
     def load(self, runtime, file, controls):
         """Loads the graph, which has to have the tensors of the configuration."""
-        inputs = [*self.names, *(state.input for state in self.states)]
+        inputs = [*self.names, *(constant.name for constant in self.constants), *(state.input for state in self.states)]
         self.results = [*self.outputs, *(state.output for state in self.states)]
         self.graph = runtime(file, [*inputs, *controls, *filter(None, [self.corrid])], self.results)
         # A control may be there for those who read the configuration.
@@ -432,14 +470,14 @@ class TritonPythonModel:
         before = [[state.before(row) for state in self.states] for row in rows]
         self.confuse(rows, before)
         results, after = self.step(rows, before)
-        twice = {index for index, row in enumerate(rows) if not row.is_idle and self.fault.happens("execute-twice")}
+        twice = {index for index, row in enumerate(rows) if row.is_answered and self.fault.happens("execute-twice")}
         if twice:
             # The other rows go through the graph beside them, and nothing is taken of that.
             again, last = self.step(rows, [after[index] if index in twice else states for index, states in enumerate(before)])
             for index in twice:
                 results[index], after[index] = again[index], last[index]
         for index, row in enumerate(rows):
-            if row.is_idle:
+            if not row.is_answered:
                 continue
             if self.goes_on(row) and row.key in self.last and self.fault.happens("skip-step"):
                 results[index] = self.last[row.key]
@@ -456,6 +494,7 @@ class TritonPythonModel:
             row.padded = row.shape[:1] + tensors[self.names[0]].shape[1:]
         for place, state in enumerate(self.states):
             tensors[state.input] = state.together([states[place] for states in before])
+        tensors.update((constant.name, constant.value) for constant in self.constants)
         results = dict(zip(self.results, self.graph.run(tensors, self.results)))
         after = [state.apart(self.of_type(state.output, state.dtype, results[state.output])) for state in self.states]
         of_rows = [{name: self.of_row(index, results[name]) for name in self.outputs} for index in range(len(rows))]
@@ -463,13 +502,13 @@ class TritonPythonModel:
 
     def goes_on(self, row):
         """Whether the row is a step in the middle of a sequence."""
-        return bool(self.states) and not row.is_idle and not row.is_start and row.key in self.states[0].kept
+        return bool(self.states) and row.is_answered and not row.is_start and row.key in self.states[0].kept
 
     def confuse(self, rows, before):
         """Has a planted fault change what the rows go on from."""
         for index, row in enumerate(rows):
             kept = [state.kept.get(row.key) for state in self.states]
-            if row.is_start and not row.is_idle and kept and kept[0] is not None and self.fault.happens("keep-state"):
+            if row.is_start and row.is_answered and kept and kept[0] is not None and self.fault.happens("keep-state"):
                 before[index] = kept
                 row.tensors.update((name, np.zeros_like(row.tensors[name])) for name in self.starts if name in row.tensors)
         going_on = [index for index, row in enumerate(rows) if self.goes_on(row)]
@@ -507,6 +546,8 @@ class TritonPythonModel:
     def answer(self, row, results):
         if row.is_idle:
             return pb_utils.InferenceResponse(output_tensors=[])
+        if row.problem:
+            return pb_utils.InferenceResponse(error=pb_utils.TritonError(row.problem))
         tensors = []
         for name, dtype in self.outputs.items():
             if name in row.asked:

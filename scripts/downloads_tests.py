@@ -20,6 +20,7 @@ from pathlib import Path
 from unittest import mock
 
 import downloads
+from speech import wheel
 from triton import install
 from verifying import install as runtimes
 
@@ -289,6 +290,11 @@ class Pins(unittest.TestCase):
                     with self.subTest(set=name, python=version, package=package):
                         self.assertEqual(pinned.get(package), expected, "run scripts/pin-wheels")
                 self.assertIn("numpy", pinned, f"{name} for Python {version}: run scripts/pin-wheels")
+
+    def test_the_wheel_of_silero_vad_is_pinned_alone(self):
+        for version in ("3.11", "3.12"):
+            (pinned,) = downloads.pinned(wheel.SET, version)
+            self.assertEqual([f"{pinned.package}=={pinned.version}"], wheel.SPECIFIERS, "run scripts/pin-wheels")
 
     def test_each_python_of_with_triton_has_a_client_and_numpy(self):
         for version in ("3.8", "3.9", "3.10", "3.11", "3.12"):

@@ -9,6 +9,7 @@ import threading
 import time
 
 import downloads
+from speech import wheel
 from triton import hosting, install
 
 from . import ending, executables
@@ -22,6 +23,7 @@ UNIT_TESTS = [
     "benchmarks.tests",
     "downloads_tests",
     "hunting.tests",
+    "speech.tests",
     "testing.docs_tests",
     "testing.sources_tests",
     "testing.tests",
@@ -31,6 +33,8 @@ UNIT_TESTS = [
 ]
 # What needs no real server.
 WITHOUT_SERVER = {"lib", *executables.CRATES, "backend", "tool", "judging", "python"}
+# Tests that need the files of the wheel silero-vad.
+NEED_SILERO = ["silero_vad_answers_what_one_call_computes"]
 PYTHON, BENCHMARKS, LONG = "python", "benchmarks", "long"
 # What a filter begins with.
 NAMES = [*executables.ORDER, "judging", PYTHON, BENCHMARKS, LONG]
@@ -56,13 +60,18 @@ def say(text):
 
 
 class Missing:
-    """The Debian packages that are not here, and the tests that need them."""
+    """What is not here, and the tests that need it."""
 
     def __init__(self, lines):
-        self.pairs = [line.split() for line in lines.splitlines() if line.strip()]
+        packages = [line.split() for line in lines.splitlines() if line.strip()]
+        self.packages = [name for name, _ in packages]
+        self.pairs = [(f"the Debian package {name}", test) for name, test in packages]
 
     def has(self, package):
-        return any(name.startswith(package) for name, _ in self.pairs)
+        return any(name.startswith(package) for name in self.packages)
+
+    def add(self, what, tests):
+        self.pairs += [(what, test) for test in tests]
 
     def skips(self):
         return [test for _, test in self.pairs]
@@ -90,6 +99,12 @@ def fetch(missing, environment):
         install.python_backend(RELEASES[0])
     for name in RUNTIMES:
         hosting.Runtime(name)
+    try:
+        wheel.files()
+    except downloads.InstallError as problem:
+        # The package index may no longer have it one day, and few tests need it.
+        say(problem)
+        missing.add(f"the Python package {wheel.SPECIFIERS[0]}", NEED_SILERO)
 
 
 class Fetching(threading.Thread):
@@ -200,7 +215,7 @@ def run(filters, is_long=False, is_exact=False):
                 step(f"{LONG}::{name}", command, results, limit)
     except KeyboardInterrupt:
         return interrupted()
-    results.skipped_for_packages(missing.pairs)
+    results.skipped_for_missing(missing.pairs)
     results.print_summary(times)
     # The summary names the tests that are skipped.
     seen = [text for text in filters if text.rpartition("::")[2] not in missing.skips()]

@@ -18,7 +18,7 @@ class Results:
         else:
             self.failed[name] = seen
 
-    def skipped_for_packages(self, pairs):
+    def skipped_for_missing(self, pairs):
         self.skipped = pairs
 
     def summary(self, times):
@@ -29,8 +29,8 @@ class Results:
             yield f"the slowest, at most {SLOWEST}:"
             for name, seconds in sorted(self.seconds.items(), key=lambda pair: -pair[1])[:SLOWEST]:
                 yield f"  {seconds:7.1f} s  {name}"
-        for package, test in self.skipped:
-            yield f"skipped, because the Debian package {package} is missing: {test}"
+        for what, test in self.skipped:
+            yield f"skipped, because {what} is missing: {test}"
         if self.failed:
             yield "failed; each runs alone with:"
         for name, seen in self.failed.items():

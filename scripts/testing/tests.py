@@ -165,14 +165,18 @@ class Words(unittest.TestCase):
         for number in range(12):
             results.add(f"tool::t{number}", True, number)
         results.add("real::bad", False, 0.5, "exit code 1")
-        results.skipped_for_packages(Missing("procps some_test\n").pairs)
+        missing = Missing("procps some_test\n")
+        missing.add("the Python package x", ["other_test"])
+        results.skipped_for_missing(missing.pairs)
         lines = list(results.summary([("build", 61.2)]))
         self.assertEqual(sum(" s  tool::" in line for line in lines), 10)
         self.assertIn("the slowest, at most 10:", lines)
         self.assertIn("time: build 61 s", lines)
         self.assertIn("skipped, because the Debian package procps is missing: some_test", lines)
+        self.assertIn("skipped, because the Python package x is missing: other_test", lines)
+        self.assertEqual((missing.has("procps"), missing.has("the Python"), missing.skips()), (True, False, ["some_test", "other_test"]))
         self.assertIn("  scripts/test --exact real::bad  # exit code 1", lines)
-        self.assertEqual(lines[-1], "12 passed, 1 failed, 1 skipped")
+        self.assertEqual(lines[-1], "12 passed, 1 failed, 2 skipped")
 
 
 if __name__ == "__main__":

@@ -289,6 +289,15 @@ class Request:
         return ["OUTPUT"]
 
 
+def with_rate(rate, *arguments):
+    """A request that sends RATE, too."""
+    import numpy
+
+    request = Request(*arguments)
+    request.tensors["RATE"] = numpy.array([[rate]], dtype=numpy.int32)
+    return request
+
+
 class Sum:
     """A graph: OUTPUT and OUTPUT_STATE are INPUT's sum and INPUT_STATE, the latter not at START unless the graph is told to."""
 
@@ -308,6 +317,14 @@ class Sum:
         after = (given["INPUT"].sum(axis=1, keepdims=True) + before).astype(numpy.int32)
         results = {"OUTPUT": numpy.broadcast_to(after, given["INPUT"].shape), "OUTPUT_STATE": after}
         return [results[name] for name in outputs]
+
+
+class Rated(Sum):
+    """The same of inputs that are multiplied by one RATE."""
+
+    def run(self, given, outputs):
+        self.rate = given["RATE"]
+        return super().run({**given, "INPUT": given["INPUT"] * self.rate}, outputs)
 
 
 class TwoStates(Sum):
@@ -355,7 +372,7 @@ def host_module():
 
     backend = types.ModuleType("triton_python_backend_utils")
     backend.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
-    backend.get_input_tensor_by_name = lambda request, name: Tensor(name, request.tensors[name])
+    backend.get_input_tensor_by_name = lambda request, name: Tensor(name, request.tensors[name]) if name in request.tensors else None
     backend.triton_string_to_numpy = lambda name: {"TYPE_INT32": numpy.int32, "TYPE_STRING": numpy.object_}[name]
     backend.Tensor, backend.InferenceResponse, backend.TritonError = Tensor, Response, str
     with mock.patch.dict(sys.modules, {"triton_python_backend_utils": backend}):
@@ -367,19 +384,18 @@ def host_module():
 
 
 class Host(unittest.TestCase):
-    def host(self, states=(), oldest=False, data_type="TYPE_INT32", folder="/nowhere", corrid=None, fault=None, batch=4):
+    def host(self, states=(), oldest=False, data_type="TYPE_INT32", folder="/nowhere", corrid=None, batch=4, inputs=(), **parameters):
         controls = [{"name": name, "control": [{"kind": f"CONTROL_SEQUENCE_{name}"}]} for name in ("START", "READY")]
         told = {"runtime": "sum", "packages": "/nowhere", "file": "model.sum", "states": list(states), "corrid": corrid}
         tensor = {"data_type": data_type, "dims": [-1]}
+        parameters["sequence_stress_hosted"] = json.dumps(told)
         config = {
             "max_batch_size": batch,
-            "input": [{"name": "INPUT", **tensor}],
+            "input": [{"name": "INPUT", **tensor}, *({"name": name, "data_type": "TYPE_INT32", "dims": [1]} for name in inputs)],
             "output": [{"name": "OUTPUT", **tensor}],
             "sequence_batching": {"control_input": controls, **({"oldest": {}} if oldest else {})},
-            "parameters": {"sequence_stress_hosted": {"string_value": json.dumps(told)}},
+            "parameters": {name: {"string_value": text} for name, text in parameters.items() if text},
         }
-        if fault:
-            config["parameters"]["fault"] = {"string_value": fault}
         self.module = host_module()
         host = self.module.TritonPythonModel()
         self.addCleanup(sys.path.remove, "/nowhere")
@@ -569,6 +585,58 @@ class Host(unittest.TestCase):
         host = self.host(corrid="ID")
         self.answers(host, Request(1, "seven", True), Request(2), Request(3, 9, True))
         self.assertEqual(host.graph.seen["ID"], [[b"seven"], [b""], [b"9"]])
+
+    def rated(self, constants='{"RATE": 2}', **parameters):
+        """A host of Rated, whose sequences begin with 0."""
+        with mock.patch.dict(globals(), {"Sum": Rated}):
+            return self.host([self.state(initial="zero")], inputs=["RATE"], sequence_stress_constants=constants, **parameters)
+
+    def test_a_constant_is_given_to_the_graph_as_it_is(self):
+        for constants, answer in [('{"RATE": 2}', [2]), ('{"RATE": 3}', [3])]:
+            host = self.rated(constants)
+            self.assertEqual(self.answers(host, Request(1, 7, True), Request(1, 8, True)), [answer, answer])
+            self.assertEqual(host.graph.rate.shape, ())
+
+    def test_a_request_with_another_value_is_rejected_and_keeps_its_state(self):
+        host = self.rated()
+        self.assertEqual(self.answers(host, with_rate(2, 1, 7, True), with_rate(2, 10, 8, True)), [[2], [20]])
+        rejected, accepted, idle = host.execute([with_rate(5, 1, 7), with_rate(2, 10, 8), with_rate(0, 99)])
+        self.assertEqual((accepted.error, accepted.outputs, idle.error), (None, {"OUTPUT": [[40]]}, None))
+        self.assertEqual(rejected.error, "input 'RATE' is [[5]], and this model takes 2 only: send that, or leave 'RATE' out")
+        self.assertEqual(self.answers(host, Request(1, 7), Request(10, 8)), [[4], [60]])
+
+    def test_a_rejected_request_takes_part_in_no_fault(self):
+        faults = sorted(set(host_module().FAULTS) - {"exchange-states"})
+        for fault in faults:
+            with self.subTest(fault=fault):
+                host = self.rated(fault=f"{fault}:0.0")
+                self.answers(host, Request(1, 7, True), Request(10, 8, True))
+                before = host.fault.chances
+                responses = host.execute([with_rate(5, 1, 7), with_rate(5, 1, 8, True)])
+                self.assertEqual([response.error is None for response in responses], [False, False])
+                self.assertEqual(host.fault.chances, before)
+                self.answers(host, Request(1, 7), Request(10, 8), Request(1, 9, True))
+                self.answers(host, Request(1, 7), Request(10, 8), Request(1, 6, True))
+                self.assertGreater(host.fault.chances, before)
+
+    def test_a_fault_beside_a_rejected_request_is_of_the_others(self):
+        for fault, answers in [("swap-states:once@1", [[202], [22]]), ("execute-twice:once@4", [[24], [202]])]:
+            with self.subTest(fault=fault), tempfile.TemporaryDirectory() as folder:
+                host = self.rated(fault=fault, folder=folder)
+                self.answers(host, Request(1, 7, True), Request(10, 8, True), Request(100, 9, True))
+                rejected, *accepted = host.execute([with_rate(5, 1, 7), Request(1, 8), Request(1, 9)])
+                self.assertIn("this model takes 2 only", rejected.error)
+                self.assertEqual([response.outputs["OUTPUT"][0] for response in accepted], answers)
+                self.assertEqual(self.answers(host, Request(1, 7)), [[4]])
+
+    def test_parameters_that_mean_nothing_are_rejected(self):
+        for constants, words in [
+            ("16000", "sequence_stress_constants is '16000', which is no JSON object"),
+            ("{", "sequence_stress_constants is '{', which is no JSON object"),
+            ('{"SR": 1}', "sequence_stress_constants has 'SR', which is no input"),
+        ]:
+            with self.assertRaisesRegex(ValueError, words):
+                self.rated(constants)
 
     def test_an_execution_takes_its_time(self):
         host = self.host()

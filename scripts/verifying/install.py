@@ -44,15 +44,19 @@ def set_name(runtime, is_older):
     return f"{runtime}-older" if is_older and is_other else runtime
 
 
+def folder_name(name, is_older):
+    """The folder of a runtime of PyPI, within HOME."""
+    versions = "-".join(re.findall(r"==([^ ]+)", " ".join(specifiers(name, is_older))))
+    return f"{name}-python-{sys.version_info.major}.{sys.version_info.minor}-{versions}"
+
+
 def from_pypi(name, is_older):
     """The command and the environment of a Python that has a runtime of PyPI."""
-    packages = specifiers(name, is_older)
 
     def make(folder):
-        downloads.install(set_name(name, is_older), packages, folder, HOME)
+        downloads.install(set_name(name, is_older), specifiers(name, is_older), folder, HOME)
 
-    versions = "-".join(re.findall(r"==([^ ]+)", " ".join(packages)))
-    folder = once(f"{name}-python-{sys.version_info.major}.{sys.version_info.minor}-{versions}", make, HOME)
+    folder = once(folder_name(name, is_older), make, HOME)
     return [sys.executable], {"PYTHONPATH": str(folder), "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 

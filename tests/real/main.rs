@@ -16,6 +16,7 @@ mod native_models;
 mod native_types;
 mod proto;
 mod server;
+mod silero;
 mod states;
 mod suite;
 mod tensors;
