@@ -126,9 +126,21 @@ fn a_fault_in_the_state_is_found_and_named_by_what_the_idle_server_answers() {
 }
 
 #[test]
+fn two_states_that_the_server_exchanges_are_found() {
+    for model in ["two_state_float32", "two_state_implicit_float32"] {
+        let result = judged(model, Some("exchange-states:once@20"), "sending.window = 1");
+        let kinds: Vec<_> = result.violations.iter().map(|violation| violation.kind).collect();
+        assert!(
+            !kinds.is_empty() && kinds.iter().all(|kind| *kind == ViolationKind::WrongOutput),
+            "{model}: {kinds:?}"
+        );
+    }
+}
+
+#[test]
 fn faults_beside_the_state_have_the_names_that_they_have_for_a_running_sum() {
     for (fault, kind) in [
-        ("drop-response:once@30", ViolationKind::Lost),
+        ("swap-responses:once@30", ViolationKind::Reordered),
         ("duplicate-response:once@30", ViolationKind::Duplicate),
         ("wrong-output-name:once@30", ViolationKind::WrongOutputName),
         ("wrong-output-type:once@30", ViolationKind::WrongOutputType),

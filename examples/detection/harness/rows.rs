@@ -128,6 +128,9 @@ pub fn not_found_because(fault: Fault, always: bool) -> Option<&'static str> {
         Fault::WrongElement => {
             Some("what these runs send has one element; `tests/real/types.rs` finds it where there are several")
         }
+        Fault::ExchangeStates => Some(
+            "a running sum has one state; `tests/tool/golden.rs` finds it in a model without a formula that has two",
+        ),
         Fault::LeakMemory if !always => Some("a server's memory goes up and down by more than 1 MiB"),
         Fault::GoAway => Some("lawful: what was under way is finished, and the client connects again"),
         Fault::StarveBacklog | Fault::BacklogOrder if !always => {
@@ -184,6 +187,8 @@ rows! {
     ResetState DIRECT Base STEPS => WrongSum, RESET;
     StaleState DIRECT Base SEQUENCES => WrongSum, NOT_RESET;
     SwapStates DIRECT Base STEPS => WrongSum, &[SwappedStates];
+    // No running sum has two states; `not_found_because` says where it is found.
+    ExchangeStates DIRECT Base STEPS => WrongOutput, &[];
     DoubleRelease DIRECT Stepwise SELDOM => WrongSum, &[SharedState];
     ExecuteTwice OLDEST Base STEPS => WrongSum, &[ExecutedTwice];
     SkipStep DIRECT Base STEPS => WrongSum, &[NotExecuted];
