@@ -1,5 +1,7 @@
 //! What is sent to a model that has no formula: tracks of tensors, from wherever they come.
 
+pub mod recording;
+
 use std::{fmt, time::Duration};
 
 use crate::tensor::{TensorSpec, elements};
