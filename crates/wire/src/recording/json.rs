@@ -171,3 +171,95 @@ impl<'de> Visitor<'de> for Elements<'_> {
         push_text(self.out, text.as_bytes()).ok_or_else(|| E::custom("it is too long"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(datatype: &str, shape: &str, data: &str) -> String {
+        format!(
+            r#"{{"id":"x","inputs":[{{"data":{data},"shape":{shape},"name":"A","datatype":"{datatype}"}}],"outputs":[]}}"#
+        )
+    }
+
+    fn data(datatype: &str, data: &str) -> Result<Vec<u8>, Reason> {
+        let body = body(datatype, "[1,2]", data);
+        let inputs = read("m".into(), body.as_bytes(), None)?.inputs?;
+        Ok(inputs.into_iter().next().ok_or("no input")?.data)
+    }
+
+    #[test]
+    fn elements_are_made_raw() {
+        for (datatype, elements, expected) in [
+            ("BOOL", "[true,false]", vec![1, 0]),
+            ("INT8", "[[-1],[300]]", vec![255, 44]),
+            ("UINT16", "[65535,1]", vec![255, 255, 1, 0]),
+            ("INT32", "[-1,2147483648]", [[255; 4], 0x8000_0000_u32.to_le_bytes()].concat()),
+            ("UINT64", "[18446744073709551615,0]", [[255; 8], [0; 8]].concat()),
+            ("INT64", "[-9223372036854775808,1]", [i64::MIN, 1].map(i64::to_le_bytes).concat()),
+            ("FP32", "[0.1,-2]", [0.1_f32, -2.0].map(f32::to_le_bytes).concat()),
+            ("FP64", "[0.1,1e300]", [0.1_f64, 1e300].map(f64::to_le_bytes).concat()),
+            // Of these a quick reading gets the last bit wrong.
+            (
+                "FP64",
+                "[1.3333333333333333e-5,-9.007199254740993e15]",
+                [1.333_333_333_333_333_3e-5, -9.007_199_254_740_993e15].map(f64::to_le_bytes).concat(),
+            ),
+            ("BYTES", r#"["a\u00e9",""]"#, b"\x03\0\0\0a\xc3\xa9\0\0\0\0".to_vec()),
+        ] {
+            assert_eq!(data(datatype, elements), Ok(expected), "{datatype} {elements}");
+        }
+        for (datatype, elements, reason) in [
+            ("INT32", "[1]", WRONG_DATA),
+            ("INT32", "[1,1.5]", WRONG_DATA),
+            ("UINT8", "[-1,0]", WRONG_DATA),
+            ("BOOL", "[1,0]", WRONG_DATA),
+            ("BYTES", "[1,2]", WRONG_DATA),
+            ("FP16", "[1,2]", WRONG_DATA),
+            ("FP32", "[\"1\",2]", WRONG_DATA),
+            ("INT31", "[1,2]", UNKNOWN_TYPE),
+            ("FP32", "[NaN,1]", NOT_READABLE),
+        ] {
+            assert_eq!(data(datatype, elements), Err(reason), "{datatype} {elements}");
+        }
+    }
+
+    #[test]
+    fn bytes_behind_the_json_go_to_their_inputs() {
+        let json = br#"{"parameters":{"sequence_id":5,"sequence_end":true},"inputs":[
+            {"name":"A","shape":[2],"datatype":"INT8","parameters":{"binary_data_size":2}},
+            {"name":"B","shape":[1],"datatype":"INT8","data":[3]},
+            {"name":"C","shape":[1],"datatype":"FP16","parameters":{"binary_data_size":2}}]}"#;
+        let whole = [&json[..], &[1, 2, 4, 5]].concat();
+        let inference = read("m".into(), &whole, Some(json.len())).expect("it is one");
+        assert_eq!((inference.id, inference.start, inference.end), (Some(Id::Number(5)), false, true));
+        let inputs: Vec<_> =
+            inference.inputs.expect("inputs").into_iter().map(|input| (input.name, input.data)).collect();
+        assert_eq!(inputs, [("A".into(), vec![1, 2]), ("B".into(), vec![3]), ("C".to_owned(), vec![4, 5])]);
+        let short = read("m".into(), &whole[..whole.len() - 1], Some(json.len())).expect("it is one");
+        assert_eq!(short.inputs, Err(WRONG_DATA));
+        assert_eq!(read("m".into(), &whole, Some(whole.len() + 1)).err(), Some(NOT_READABLE));
+        assert_eq!(read("m".into(), b"raw", Some(0)).expect("it is one").id, None);
+    }
+
+    #[test]
+    fn the_sequence_is_read_from_the_parameters() {
+        for (id, expected) in [
+            ("7", Some(Id::Number(7))),
+            ("-2", Some(Id::Number(u64::MAX - 1))),
+            ("\"a\"", Some(Id::Text("a".into()))),
+            ("0", None),
+            ("\"\"", None),
+            ("1.5", None),
+            ("null", None),
+            ("[\"a\"]", None),
+        ] {
+            let json = format!(r#"{{"parameters":{{"sequence_id":{id},"sequence_start":1}}}}"#);
+            let inference = read("m".into(), json.as_bytes(), None).expect("it is one");
+            assert_eq!((inference.id, inference.start), (expected, false), "{id}");
+        }
+        let shared =
+            r#"{"inputs":[{"name":"A","shape":[1],"datatype":"INT8","parameters":{"shared_memory_region":"r"}}]}"#;
+        assert_eq!(read("m".into(), shared.as_bytes(), None).expect("it is one").inputs, Err(IN_SHARED_MEMORY));
+    }
+}
