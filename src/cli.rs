@@ -109,7 +109,7 @@ pub enum Command {
     /// Explain a kind of violation or a cause
     Explain(ExplainArgs),
     /// Start the reference server
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// List the faults of the reference server
     Faults,
     /// List the built-in scenarios, or print one

@@ -22,9 +22,8 @@ const DRAWN: &str = "\
 N|MIN..MAX is a number, or a range from which each connection draws one; latency is drawn for each piece. Byte \
 counts add up both directions. Without options the proxy passes everything on unchanged.
 
-With --record the proxy writes the requests of sequences to FILE, and changes nothing either: their inputs, flags and times, \
-and numbers in place of the correlation IDs. It writes no headers. Keep in mind that inputs may be private. \
-docs/RECORDING.md describes the file.
+With --record the proxy also writes the requests of sequences to FILE: inputs, flags, times, and numbers in place of \
+correlation IDs. The file has no headers. Its inputs may be private. docs/RECORDING.md describes the file.
 
 The proxy runs until it is interrupted.";
 

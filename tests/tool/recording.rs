@@ -178,7 +178,7 @@ fn call<B>(at: SocketAddr, method: &str, body: B) -> Request<B> {
         .expect("a request")
 }
 
-fn whole(messages: Vec<Bytes>) -> Sent {
+fn whole(messages: &[Bytes]) -> Sent {
     Full::new(Bytes::from(messages.concat())).boxed()
 }
 
@@ -208,7 +208,7 @@ fn calls() -> Vec<(&'static str, Vec<Bytes>)> {
         request.raw_input_contents.clear();
         let contents = wire::proto::InferTensorContents { int_contents: vec![-2], ..Default::default() };
         request.inputs[0].contents = Some(contents);
-        request.id = "a secret".to_owned();
+        "a secret".clone_into(&mut request.id);
         request
     };
     vec![
@@ -304,7 +304,7 @@ async fn answers(at: SocketAddr) -> Vec<String> {
     let mut client = http2(at).await;
     let mut all = Vec::new();
     for (method, messages) in calls() {
-        let answer = client.send_request(call(at, method, whole(messages))).await.expect("an answer");
+        let answer = client.send_request(call(at, method, whole(&messages))).await.expect("an answer");
         all.push(told(answer).await);
     }
     all
@@ -530,8 +530,8 @@ fn a_slow_disk_does_not_stop_the_traffic_and_what_is_lost_is_counted() {
     let server = server_with(None);
     let (go, wait) = mpsc::channel();
     let memory = Memory::default();
-    let recorder = Recorder::start(Stuck(wait, memory.clone()), Vec::new(), 8 << 10, |_| ()).expect("memory");
-    let proxied = Proxied::start([server.address, server.http], recorder);
+    let slow = Recorder::start(Stuck(wait, memory.clone()), Vec::new(), 8 << 10, |_| ()).expect("memory");
+    let proxied = Proxied::start([server.address, server.http], slow);
     for element in 1..=STEPS {
         send(proxied.http, element, element == 1, false);
     }

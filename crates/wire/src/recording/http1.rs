@@ -1,6 +1,6 @@
 //! HTTP/1.1 from the client: its requests, and the bodies of those that are inferences.
 
-use std::{mem, sync::Arc};
+use std::{borrow::Cow, mem, sync::Arc};
 
 use httparse::{EMPTY_HEADER, Status, parse_chunk_size};
 use percent_encoding::percent_decode_str;
@@ -214,7 +214,7 @@ fn model_of(path: &str) -> Option<String> {
             version.strip_prefix("versions/").filter(|version| !version.contains('/')).map(|_| model)?
         }
     };
-    percent_decode_str(model).decode_utf8().ok().map(|model| model.into_owned())
+    percent_decode_str(model).decode_utf8().ok().map(Cow::into_owned)
 }
 
 #[cfg(test)]

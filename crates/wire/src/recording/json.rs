@@ -25,12 +25,12 @@ struct Body<'j> {
 /// Of any type, because the server judges them and not the recorder.
 #[derive(Default, Deserialize)]
 struct Parameters {
-    #[serde(default)]
-    sequence_id: Value,
-    #[serde(default)]
-    sequence_start: Value,
-    #[serde(default)]
-    sequence_end: Value,
+    #[serde(default, rename = "sequence_id")]
+    id: Value,
+    #[serde(default, rename = "sequence_start")]
+    start: Value,
+    #[serde(default, rename = "sequence_end")]
+    end: Value,
 }
 
 #[derive(Deserialize)]
@@ -61,12 +61,12 @@ pub(super) fn read(model: String, body: &[u8], json: Option<usize>) -> Result<In
         return Ok(Inference { model, id: None, start: false, end: false, inputs: Ok(Vec::new()) });
     }
     let Body { parameters, inputs: tensors } = serde_json::from_slice(json).map_err(|_| NOT_READABLE)?;
-    let id = match parameters.sequence_id {
+    let id = match parameters.id {
         Value::Number(id) => id.as_u64().or(id.as_i64().map(i64::cast_unsigned)).and_then(Id::of_number),
         Value::String(id) => Id::of_text(id),
         _ => None,
     };
-    let [start, end] = [parameters.sequence_start, parameters.sequence_end].map(|value| value == Value::Bool(true));
+    let [start, end] = [parameters.start, parameters.end].map(|value| value == Value::Bool(true));
     Ok(Inference { model, id, start, end, inputs: inputs(tensors, raw) })
 }
 

@@ -77,3 +77,40 @@ impl Tap {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::recording::{MEMORY_MAX, Recorder, Summary};
+
+    /// What is recorded of connections whose bytes come in pieces of this size.
+    fn recorded(connections: &[&[u8]], piece: usize) -> Summary {
+        let recorder = Recorder::start(io::sink(), Vec::new(), MEMORY_MAX, |_| ()).expect("a sink");
+        for bytes in connections {
+            let mut tap = recorder.tap();
+            bytes.chunks(piece).for_each(|piece| tap.came(piece));
+        }
+        recorder.finish().expect("a sink")
+    }
+
+    #[test]
+    fn each_protocol_is_told_by_how_it_begins() {
+        let body = r#"{"parameters":{"sequence_id":1,"sequence_start":true},"inputs":[{"name":"A","shape":[1],"datatype":"INT8","data":[1]}]}"#;
+        let http1 = format!("POST /v2/models/m/infer HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        // model_name, a parameter sequence_id of 7, and an input with raw contents.
+        let message = b"\x0a\x01m\x22\x11\x0a\x0bsequence_id\x12\x02\x10\x07\x2a\x0c\x0a\x01A\x12\x04INT8\x1a\x01\x01\x3a\x01\x05";
+        let length = u8::try_from(message.len()).expect("short");
+        let frame = [&[0, 0, length + 5, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, length][..], message].concat();
+        let http2 = [PREFACE, &frame].concat();
+        for piece in [1, 3, 24, 1000] {
+            let summary = recorded(&[http1.as_bytes(), &http2], piece);
+            assert_eq!((summary.requests, summary.sequences, summary.unreadable_connections), (2, 1, 0), "{piece}");
+            // Neither is TLS, nor what only begins as HTTP/2 does; what follows it is not looked at.
+            let other = [&PREFACE[..20], http1.as_bytes()].concat();
+            let summary = recorded(&[b"\x16\x03\x01\x02\x00\x01\x00", &other, b"PR"], piece);
+            assert_eq!((summary.requests, summary.unreadable_connections), (0, 2), "{piece}");
+        }
+    }
+}
