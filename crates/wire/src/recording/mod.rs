@@ -1,7 +1,7 @@
 //! Recording what clients send to a server, from copies of their connections' bytes.
 //!
-//! The bytes themselves go their way unchanged and do not wait: a [`Tap`] only looks for the bounds of messages and bodies. Complete ones go
-//! to a thread that reads them, and writes requests of sequences as [`workload::inputs::recording`] has them. Whatever is under way has a
+//! The bytes themselves go their way unchanged and do not wait: a [`Tap`] only looks for the bounds of messages and bodies. Complete ones
+//! go to a thread that reads them, and writes requests of sequences as [`workload::inputs::recording`] has them. Whatever is under way has a
 //! bound in bytes. Beyond that bound requests are counted and not recorded.
 //!
 //! The frames with gRPC's headers are skipped unread, and so are all headers of HTTP/1.1 that do not say how a body is read. So no

@@ -1,7 +1,7 @@
 //! Recordings of real traffic: the lines that `sequence-stress proxy --record` writes, and the tracks that they are.
 //!
-//! A recording is JSON lines. The first is a [`Header`]; then there is a line for each request of a sequence ([`Request`]), and one wherever
-//! requests were not recorded ([`Lost`]). docs/RECORDING.md describes the keys.
+//! A recording is JSON lines. The first is a [`Header`]; then there is a line for each request of a sequence ([`Request`]), and one
+//! wherever requests were not recorded ([`Lost`]). docs/RECORDING.md describes the keys.
 
 use std::{
     collections::{BTreeMap, HashMap},
