@@ -113,7 +113,7 @@ pub enum Command {
     /// Explain a kind of violation or a cause
     Explain(ExplainArgs),
     /// Start the reference server
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// List the faults of the reference server
     Faults,
     /// List the built-in scenarios, or print one
@@ -122,8 +122,8 @@ pub enum Command {
     Plan(PlanArgs),
     /// Write a model repository for Triton's backends
     Repository(Box<RepositoryArgs>),
-    /// Be a faulty network between a client and a server
-    Proxy(ProxyArgs),
+    /// Record the sequences of any client, or be a faulty network, between clients and a server
+    Proxy(Box<ProxyArgs>),
     /// Print a shell's completion script
     Completions(CompletionsArgs),
     /// Print the manual page

@@ -92,7 +92,7 @@ impl Subject {
         let version = declared.newest().map(str::to_owned);
         let batches = configuration.as_ref().is_none_or(|configuration| configuration.settings().batches);
         let optional = configuration.as_ref().map(wire::transport::Configuration::optional_inputs).unwrap_or_default();
-        let options = Options { batches, optional, ..asked.options.clone() };
+        let options = Options { batches, optional, model: Some(name.clone()), ..asked.options.clone() };
         let found = match &asked.inputs {
             Some(path) => read(path, &declared.inputs, &options),
             None => random::draw(&declared.inputs, &options),

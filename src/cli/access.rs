@@ -20,6 +20,21 @@ pub struct AccessArgs {
     /// tool writes no value to a file.
     #[arg(short = 'H', long = "header", value_name = "HEADER|@FILE")]
     pub headers: Vec<Secret>,
+    /// TLS.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+    /// Compress requests and responses: none, gzip or deflate [default: none]
+    #[arg(long, value_name = "METHOD", value_parser = compression)]
+    pub compression: Option<Compression>,
+    /// What the headers are.
+    #[arg(skip)]
+    read: Vec<Header>,
+}
+
+/// TLS alone.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Authentication and TLS")]
+pub struct TlsArgs {
     /// Trust the CA certificates in FILE
     ///
     /// PEM [default: the system's]
@@ -34,12 +49,14 @@ pub struct AccessArgs {
     /// Name that the server's certificate must have [default: the endpoint's host]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub server_name: Option<String>,
-    /// Compress requests and responses: none, gzip or deflate [default: none]
-    #[arg(long, value_name = "METHOD", value_parser = compression)]
-    pub compression: Option<Compression>,
-    /// What the headers are.
-    #[arg(skip)]
-    read: Vec<Header>,
+}
+
+impl TlsArgs {
+    /// What the flags say in place of a scenario.
+    pub fn overrides(&self) -> Tls {
+        let Self { ca, client_cert, client_key, server_name } = self.clone();
+        Tls { ca, client_cert, client_key, server_name }
+    }
 }
 
 fn compression(text: &str) -> Result<Compression, String> {
@@ -61,17 +78,12 @@ impl AccessArgs {
 
     /// Whether they say anything.
     pub(super) fn is_empty(&self) -> bool {
-        self.headers.is_empty() && self.tls() == Tls::default()
+        self.headers.is_empty() && self.tls.overrides() == Tls::default()
     }
 
     /// What the flags say in place of a scenario.
     pub fn overrides(&self) -> AccessOverrides {
-        AccessOverrides { tls: self.tls(), headers: self.read.clone(), compression: self.compression }
-    }
-
-    fn tls(&self) -> Tls {
-        let Self { ca, client_cert, client_key, server_name, .. } = self.clone();
-        Tls { ca, client_cert, client_key, server_name }
+        AccessOverrides { tls: self.tls.overrides(), headers: self.read.clone(), compression: self.compression }
     }
 
     /// The words that say it again, a flag and its value each; values that are written down nowhere are left out.
@@ -82,10 +94,10 @@ impl AccessArgs {
         let others = self.read.iter().filter(|header| in_files.iter().all(|other| other.name() != header.name()));
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         let tls = [
-            ("--ca", path(&self.ca)),
-            ("--client-cert", path(&self.client_cert)),
-            ("--client-key", path(&self.client_key)),
-            ("--server-name", self.server_name.clone()),
+            ("--ca", path(&self.tls.ca)),
+            ("--client-cert", path(&self.tls.client_cert)),
+            ("--client-key", path(&self.tls.client_key)),
+            ("--server-name", self.tls.server_name.clone()),
             ("--compression", self.compression.map(|compression| format!("{compression:?}").to_lowercase())),
         ];
         let tls = tls.into_iter().filter_map(|(flag, value)| Some((flag, value?)));

@@ -75,7 +75,7 @@ pub struct VerifyArgs {
 #[command(next_help_heading = "Inputs of a model without a formula")]
 pub struct InputArgs {
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
-    /// Read tracks of inputs from a JSON file of perf_analyzer, or from .npz and .npy files [default: random ones]
+    /// Read tracks of inputs from a JSON file of perf_analyzer, .npz or .npy files, or a recording of the proxy [default: random ones]
     #[arg(long, value_name = "FILE|DIR")]
     pub inputs: Option<PathBuf>,
     /// Sizes of an input's open dimensions, such as INPUT:1,16000
@@ -130,6 +130,7 @@ impl InputArgs {
             inputs: self.inputs.clone(),
             options: Options {
                 batches: false,
+                model: None,
                 optional: Vec::new(),
                 shapes: self.shapes.clone(),
                 ranges: self.ranges.clone(),

@@ -1,16 +1,20 @@
-//! What the fault proxy needs to stand alone.
+//! What the proxy needs to stand alone.
 
 use std::{
     net::{IpAddr, SocketAddr},
     num::NonZeroU32,
+    path::PathBuf,
 };
 
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 
-use super::values::{port, whole};
+use super::{
+    access::TlsArgs,
+    values::{port, whole},
+};
 use workload::{
-    endpoint::Endpoint,
-    scenario::{BlackHole, CutBy, Distribution, Network, NetworkCut, Uniform},
+    endpoint::{Endpoint, Endpoints, Protocol},
+    scenario::{AccessOverrides, BlackHole, CutBy, Distribution, Network, NetworkCut, Overrides, Tls, Uniform},
 };
 
 /// What stands below the options of `proxy --help`.
@@ -18,18 +22,24 @@ const DRAWN: &str = "\
 N|MIN..MAX is a number, or a range from which each connection draws one; latency is drawn for each piece. Byte \
 counts add up both directions. Without options the proxy passes everything on unchanged.
 
+With --record the proxy also writes the requests of sequences to FILE: inputs, flags, times, and numbers in place of \
+correlation IDs. The file has no headers. Its inputs may be private. docs/RECORDING.md describes the file.
+
 The proxy runs until it is interrupted.";
 
-/// What the fault proxy needs to stand alone.
+/// What the proxy needs to stand alone.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = DRAWN)]
 pub struct ProxyArgs {
-    /// The server
-    #[arg(long, value_name = "HOST:PORT")]
-    pub to: Endpoint,
+    /// The server: HOST:PORT or grpc://HOST:PORT for gRPC, http://HOST:PORT for HTTP; one of each at most
+    #[arg(short = 'u', long, visible_alias = "url", value_name = "ENDPOINT", value_delimiter = ',', required = true)]
+    pub to: Vec<Endpoint>,
     /// Port to listen on; 0 picks a free port
     #[arg(long, value_parser = port, value_name = "PORT", default_value_t = 0)]
     pub port: u16,
+    /// Port to listen on for HTTP, where the server has endpoints for both; 0 picks a free port
+    #[arg(long, value_parser = port, value_name = "PORT", default_value_t = 0)]
+    pub http_port: u16,
     /// Address to listen on
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::from([127, 0, 0, 1]))]
     pub address: IpAddr,
@@ -66,12 +76,47 @@ pub struct ProxyArgs {
     /// End when standard input ends, so that the proxy does not outlive its parent process
     #[arg(long)]
     pub while_stdin_is_open: bool,
+    /// Write what clients send in sequences to FILE; an old FILE is replaced
+    #[arg(long, value_name = "FILE", help_heading = "Recording")]
+    pub record: Option<PathBuf>,
+    /// Record only requests for this model (repeatable) [default: all models]
+    #[arg(
+        short, long, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new(), requires = "record",
+        help_heading = "Recording"
+    )]
+    pub model: Vec<String>,
+    /// With --record the proxy speaks TLS to grpcs:// and https:// endpoints, and clients connect without.
+    #[command(flatten)]
+    pub tls: TlsArgs,
 }
 
 impl ProxyArgs {
-    /// Where to listen.
-    pub fn listen(&self) -> SocketAddr {
-        (self.address, self.port).into()
+    /// The server's endpoints, and where to listen for each.
+    ///
+    /// # Errors
+    /// When there are two that speak the same, or a flag has no effect.
+    pub fn ways(&self) -> Result<Vec<(Endpoint, SocketAddr)>, String> {
+        let [grpc, http] =
+            Protocol::ALL.map(|protocol| self.to.iter().filter(move |to| to.scheme.protocol() == protocol).count());
+        for (protocol, count) in Protocol::ALL.into_iter().zip([grpc, http]) {
+            if count > 1 {
+                return Err(format!("--to names {count} endpoints of {protocol}: start a proxy for each"));
+            }
+        }
+        if self.http_port != 0 && (grpc, http) != (1, 1) {
+            return Err("--http-port needs endpoints of both protocols in --to: use --port".to_owned());
+        }
+        if self.record.is_none() && self.tls.overrides() != Tls::default() {
+            return Err("--ca, --client-cert, --client-key and --server-name need --record: without it the proxy passes on what clients encrypt".to_owned());
+        }
+        let port = |to: &Endpoint| if to.scheme.is_grpc() || grpc == 0 { self.port } else { self.http_port };
+        Ok(self.to.iter().map(|to| (to.clone(), (self.address, port(to)).into())).collect())
+    }
+
+    /// What the flags say of the server in place of a scenario.
+    pub fn overrides(&self) -> Overrides {
+        let access = AccessOverrides { tls: self.tls.overrides(), ..AccessOverrides::default() };
+        Overrides { endpoint: Endpoints::try_from(self.to.clone()).ok(), access, ..Overrides::default() }
     }
 
     /// What is done to connections.

@@ -27,6 +27,7 @@ mod network_calls;
 mod pending;
 mod phases;
 mod proto;
+mod recording;
 mod reference;
 mod reference_bad_input;
 mod reference_decoupled;

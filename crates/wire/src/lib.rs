@@ -8,5 +8,6 @@ pub mod net;
 pub mod simulation;
 
 pub mod proxy;
+pub mod recording;
 
 pub mod transport;

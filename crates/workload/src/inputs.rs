@@ -8,6 +8,7 @@ mod npy;
 mod perf_analyzer;
 pub mod random;
 mod read;
+pub mod recording;
 mod set;
 pub mod shape;
 
@@ -178,6 +179,8 @@ pub fn name_apart(tracks: &mut [Track]) {
 pub struct Options {
     /// Whether the model batches: the metadata's shapes then begin with the batch dimension, and those of files and flags do not.
     pub batches: bool,
+    /// The model's name: a recording may have the traffic of several.
+    pub model: Option<String>,
     /// The inputs that the model does not need.
     pub optional: Vec<String>,
     /// `--shape`: the sizes of open dimensions.
@@ -315,6 +318,7 @@ mod tests {
     /// What nobody says anything about.
     pub(super) fn options() -> Options {
         Options {
+            model: None,
             batches: false,
             optional: Vec::new(),
             shapes: Vec::new(),

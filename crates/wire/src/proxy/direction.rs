@@ -16,8 +16,9 @@ use workload::scenario::{Distribution, LATENCY_MAX, Network};
 const UNDER_WAY_MAX: usize = 256 << 10;
 /// The most slices of what is read at a time; the rest goes in one. A busy machine would be kept from all else by more.
 const SLICES_MAX: usize = 64;
-/// The most that is read at a time.
+/// The most that is read at a time, and what that is where nothing is done to it.
 const PIECE: usize = 4096;
+const LARGE_PIECE: usize = 32 << 10;
 
 /// How fast a direction is.
 #[derive(Debug)]
@@ -41,6 +42,11 @@ impl Pace {
         }
     }
 
+    /// Whether all passes as soon as it comes.
+    fn is_at_once(&self) -> bool {
+        self.latency.is_none() && self.bytes_per_second.is_none()
+    }
+
     /// When so many bytes that come now have passed; never before those that came before them.
     fn due(&mut self, bytes: usize) -> Instant {
         let latency = self.latency.as_ref().map_or(Duration::ZERO, |drawn| {
@@ -62,6 +68,9 @@ pub(super) async fn pass(
     gate: &Gate,
     mut pace: Pace,
 ) -> io::Result<()> {
+    if pace.is_at_once() {
+        return pass_at_once(from, to, gate, pace.slice).await;
+    }
     let (mut pieces, mut under_way) = (VecDeque::<(Instant, Vec<u8>)>::new(), 0);
     let mut buffer = vec![0; PIECE];
     let mut end = None;
@@ -90,6 +99,22 @@ pub(super) async fn pass(
     }
 }
 
+/// The same without a timer, whose milliseconds would be a delay.
+async fn pass_at_once(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+    gate: &Gate,
+    slice: usize,
+) -> io::Result<()> {
+    let mut buffer = vec![0; LARGE_PIECE];
+    loop {
+        match from.read(&mut buffer).await? {
+            0 => return to.shutdown().await,
+            bytes => write(to, &buffer[..bytes], gate, slice).await?,
+        }
+    }
+}
+
 async fn write(to: &mut (impl AsyncWrite + Unpin), mut piece: &[u8], gate: &Gate, slice: usize) -> io::Result<()> {
     let mut slices = 0;
     while !piece.is_empty() {
@@ -101,7 +126,8 @@ async fn write(to: &mut (impl AsyncWrite + Unpin), mut piece: &[u8], gate: &Gate
         // So that each slice goes out by itself, and no connection keeps the others waiting.
         yield_now().await;
     }
-    Ok(())
+    // What secures the connection may gather.
+    to.flush().await
 }
 
 #[cfg(test)]

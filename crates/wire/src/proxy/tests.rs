@@ -131,7 +131,11 @@ async fn it_serves_until_it_is_told_to_stop() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let serving = tokio::spawn(serve(listener, to, path(""), async { _ = stopped.await }));
+    let connect = move || {
+        let to = to.clone();
+        async move { Socket::connect(&to).await }
+    };
+    let serving = tokio::spawn(serve(listener, connect, path(""), async { _ = stopped.await }));
     let mut client = Socket::connect(&address.to_string()).await.expect("a connection");
     let (mut accepted, _) = server.accept().await.expect("a connection");
     client.write_all(b"x").await.expect("a connection");

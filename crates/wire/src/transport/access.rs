@@ -142,6 +142,14 @@ impl Access {
         })
     }
 
+    /// A connection to an endpoint over nothing but the system's network, secured where it has to be.
+    ///
+    /// # Errors
+    /// When no connection can be made, or not secured.
+    pub async fn connect(&self, endpoint: &Endpoint) -> io::Result<Socket> {
+        self.secured(endpoint, Socket::connect(&endpoint.address()).await?).await
+    }
+
     /// A connection that was made to an endpoint, whatever it goes through, secured where it has to be.
     pub(super) async fn secured(&self, endpoint: &Endpoint, stream: Socket) -> io::Result<Socket> {
         match &self.terms.tls {

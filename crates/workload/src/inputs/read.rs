@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use super::{Budget, Options, Track, check, name_apart, npy, perf_analyzer};
+use super::{Budget, Options, Track, check, name_apart, npy, perf_analyzer, recording};
 use crate::{tensor::TensorSpec, wording::counted};
 
 /// Reads inputs from a file or a folder, for a model with these inputs: the tracks, and what there is to say about the files.
@@ -65,10 +65,32 @@ fn in_its_form(path: &Path, declared: &[TensorSpec], options: &Options) -> Resul
     }
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("json") => perf_analyzer::read(&contents(path, Budget::MAX as u64)?, declared, options),
+        Some("jsonl") => recorded(&contents(path, Budget::MAX as u64)?, options),
         Some("npz") => npy::read_npz(path, declared, options),
         Some("npy") => npy::read_npy(path, declared, options),
-        _ => Err("its form is not known: inputs are a folder, or a .json, .npz or .npy file".to_owned()),
+        _ => Err("its form is not known: inputs are a folder, or a .json, .jsonl, .npz or .npy file".to_owned()),
     }
+}
+
+/// What the proxy recorded of a model.
+fn recorded(bytes: &[u8], options: &Options) -> Result<(Vec<Track>, Vec<String>), String> {
+    let text = str::from_utf8(bytes).map_err(|_| "it is no text, and so no recording".to_owned())?;
+    let recording = recording::read(text)?;
+    let mut notes = Vec::new();
+    if recording.lost > 0 {
+        notes.push(format!("the proxy did not record {} of the traffic", counted(recording.lost, "request")));
+    }
+    if recording.is_cut {
+        notes.push("the recording ends in the middle of a line, and is read up to the line before".to_owned());
+    }
+    let recorded = recording.into_model(options.model.as_deref())?;
+    if recorded.without_start > 0 {
+        notes.push(format!(
+            "{} of the recording came after no START, and are left out",
+            counted(recorded.without_start, "request")
+        ));
+    }
+    Ok((recorded.tracks, notes))
 }
 
 /// Opens a file for reading.

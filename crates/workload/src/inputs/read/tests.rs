@@ -165,7 +165,7 @@ fn what_cannot_be_read_is_named() {
     fs::write(place("a.txt"), "1 2 3").expect("a file");
     assert_eq!(
         problem(&place("a.txt"), &one, &options()),
-        "its form is not known: inputs are a folder, or a .json, .npz or .npy file"
+        "its form is not known: inputs are a folder, or a .json, .jsonl, .npz or .npy file"
     );
     fs::write(place("a.json"), r#"{"data": [[{"I": [1]}], []]}"#).expect("a file");
     assert_eq!(
@@ -260,4 +260,25 @@ fn damaged_files_are_errors_in_one_line() {
     damage("a.npy", &fs::read(written("line.npy")).expect("a file"), &line, &options());
     let texts = [spec("B", "BYTES", &[-1, 1])];
     damage("a.npy", &fs::read(written("tracks/parts/B.npy")).expect("a file"), &texts, &batches());
+}
+
+#[test]
+fn what_the_proxy_recorded_is_read_with_what_is_missing() {
+    let line = |us: u64, start: bool, end: bool, data: &str| {
+        format!(
+            r#"{{"us":{us},"connection":1,"stream":1,"model":"m","sequence":1,"text":false,"start":{start},"end":{end},"inputs":[{{"name":"A","datatype":"INT8","shape":[1,1],"b64":"{data}"}}]}}"#
+        )
+    };
+    let header = serde_json::to_string(&recording::Header::new(None)).expect("JSON");
+    let text = [header, line(1, true, false, "AQ=="), line(5, false, true, "Ag=="), String::new()].join("\n");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("traffic.jsonl");
+    fs::write(&path, text + "{").expect("a file");
+    let declared = [TensorSpec { name: "A".into(), datatype: "INT8".into(), shape: vec![-1, 1] }];
+    let (tracks, notes) = read(&path, &declared, &options()).expect("it is a recording");
+    let data: Vec<_> = tracks[0].steps.iter().map(|step| step[0].data.clone()).collect();
+    assert_eq!((tracks.len(), data), (1, vec![vec![1], vec![2]]));
+    assert!(notes.iter().any(|note| note.contains("ends in the middle of a line")), "{notes:?}");
+    let of_another = Options { model: Some("other".into()), ..options() };
+    assert!(read(&path, &declared, &of_another).is_err());
 }
