@@ -13,10 +13,14 @@ use crate::{
 };
 use oracle::{
     Explainer, LongestWait, Occupancy, VIOLATIONS_KEPT, Violation,
+    golden::Golden,
     history::{Damage, Entry, Item, Reader, Scene},
 };
 use wire::transport::GoAways;
-use workload::event::{Event, Nanos};
+use workload::{
+    arithmetic::Formula,
+    event::{Event, Nanos},
+};
 
 /// How many entries the explainer gets at a time, where nothing waits for them.
 const BATCH: usize = 512;
@@ -47,10 +51,34 @@ pub struct Checked {
 /// # Errors
 /// When nothing can be said, because the history's first line is not as it should be.
 pub fn check(path: &Path, seen: &mut dyn FnMut(&Violation)) -> Result<Checked, Damage> {
+    check_by(None, path, seen)
+}
+
+/// The same of a model without a formula, judged by golden outputs.
+///
+/// # Errors
+/// As [`check`]; when the golden outputs are missing, or are another model's.
+pub fn check_by(
+    golden: Option<&Arc<Golden>>,
+    path: &Path,
+    seen: &mut dyn FnMut(&Violation),
+) -> Result<Checked, Damage> {
     let (mut reader, header) = Reader::open(path)?;
     let unusable = |problem: String| Damage { line: 1, problem, is_cut_off: false };
-    let header: Header = serde_json::from_value(header)
+    let mut header: Header = serde_json::from_value(header)
         .map_err(|error| unusable(format!("the first line is not that of such a history: {error}")))?;
+    if header.rules.arithmetic.formula == Formula::Golden {
+        let of_it = golden.filter(|golden| golden.identity.model == header.rules.model);
+        let missing = || {
+            format!(
+                "the run was judged by golden outputs of model '{}': name the file (--golden FILE)",
+                header.rules.model
+            )
+        };
+        let of_it = of_it.ok_or_else(|| unusable(missing()))?;
+        header.rules.golden = Some(Arc::clone(of_it));
+        header.preflight.golden = Some(Arc::clone(of_it));
+    }
     let scenario = header.scenario.clone().checked().map_err(|problem| unusable(format!("its scenario: {problem}")))?;
     let mut check = Check {
         recorder: Recorder::of(&scenario, header.rules.clone(), header.preflight.limits.threshold, None),

@@ -8,6 +8,7 @@ use crate::{
     recorder::{Tally, Times, Waits},
     run::{Interrupted, RunResult},
 };
+use oracle::golden::Fingerprints;
 use workload::{
     claim::Claim,
     scenario::{Millis, Percentile, Population, Scenario},
@@ -38,6 +39,11 @@ pub(crate) enum Doubt {
     BrokenOff(String),
     /// No sequence ran to its end with answers that could be judged.
     NothingJudged,
+    /// Too few states of a model without a formula can be told apart.
+    Fingerprints {
+        distinct: u64,
+        pairs: u64,
+    },
     /// Too many answers could not be judged.
     Unjudged {
         unjudged: u64,
@@ -129,6 +135,11 @@ impl Judged<'_> {
             doubts.push(Doubt::NothingJudged);
         } else if self.unjudged_percent() > UNJUDGED_PERCENT_MAX {
             doubts.push(Doubt::Unjudged { unjudged, answered });
+        }
+        let golden = self.result.preflight.golden.as_ref().filter(|golden| golden.judges());
+        if let Some(golden) = golden.filter(|golden| !golden.facts.fingerprints.are_enough()) {
+            let Fingerprints { distinct, pairs } = golden.facts.fingerprints;
+            doubts.push(Doubt::Fingerprints { distinct, pairs });
         }
         let unanswered = total.requests.saturating_sub(answered);
         if unanswered * 100 > total.requests * UNANSWERED_PERCENT_MAX {

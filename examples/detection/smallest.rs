@@ -33,7 +33,15 @@ pub(crate) fn smallest(row: &Row, seed: u64) -> Option<(usize, bool)> {
     let result = run_scenario(scenario.clone(), seed).ok()?;
     drop(server);
     let arithmetic = result.preflight.model.arithmetic;
-    let run = Run { scenario: &scenario, seed: Seed(seed), manner, arithmetic, scene: &result.scene, embedded: None };
+    let run = Run {
+        scenario: &scenario,
+        seed: Seed(seed),
+        manner,
+        arithmetic,
+        scene: &result.scene,
+        embedded: None,
+        inputs: None,
+    };
     let first = result.violations.first()?;
     let failure = Failure::found(first, describe(first), &run)?;
     let began = Instant::now();

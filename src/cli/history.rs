@@ -30,6 +30,9 @@ pub struct CheckArgs {
     /// Histories of runs with --history
     #[arg(value_name = "FILE", required = true, value_parser = NonEmptyStringValueParser::new())]
     pub files: Vec<String>,
+    /// The golden file that the run was judged by
+    #[arg(long, value_name = "FILE")]
+    pub golden: Option<PathBuf>,
     /// What it leaves, of one history.
     #[command(flatten)]
     pub out: FileArgs,

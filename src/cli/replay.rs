@@ -67,6 +67,9 @@ pub struct ReplayArgs {
     /// endpoint comes from there; none with --url; or the file's]
     #[arg(long, value_name = "HOST:PORT", value_parser = metrics)]
     pub metrics_url: Option<Endpoint>,
+    /// The golden file that the run was judged by, of a model without a formula
+    #[arg(long, value_name = "FILE")]
+    pub golden: Option<PathBuf>,
     /// Reload the model before each run, so that damage of one run does not reach the next (needs Triton's
     /// --model-control-mode=explicit)
     #[arg(long)]

@@ -1,17 +1,18 @@
 //! `sequence-stress check`: judge recorded runs again.
 
-use std::{io::Write as _, mem, path::Path, time::Duration};
+use std::{io::Write as _, mem, path::Path, sync::Arc, time::Duration};
 
 use super::{
     Failure,
     output::{Files, check_different, print, say_error},
 };
 use crate::{
-    check::{Checked, check as check_history},
+    check::{Checked, check_by as check_history},
     cli::{CheckArgs, with_hints},
+    golden::read_file,
     report::{Extent, Summary, counted, write_preflight, write_text},
 };
-use oracle::history::Damage;
+use oracle::{golden::Golden, history::Damage};
 
 /// A damaged history is a wrong file, whatever its good part showed.
 const DAMAGED: u8 = 2;
@@ -25,13 +26,14 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     }
     check_different(args.out.named()).map_err(Failure::wrong_input)?;
     let mut files = Files::check(&args.out).map_err(Failure::wrong_input)?;
-    let check = |file: &String| check_one(file, args.quiet, mem::take(&mut files));
+    let golden = args.golden.as_deref().map(read_file).transpose().map_err(Failure::wrong_input)?.map(Arc::new);
+    let check = |file: &String| check_one(golden.as_ref(), file, args.quiet, mem::take(&mut files));
     let codes: Vec<_> = args.files.iter().map(check).collect();
     Ok(GRAVITY.into_iter().find(|code| codes.contains(code)).unwrap_or(DAMAGED))
 }
 
-fn check_one(file: &str, quiet: bool, files: Files) -> u8 {
-    let checked = match check_history(Path::new(file), &mut |_| ()) {
+fn check_one(golden: Option<&Arc<Golden>>, file: &str, quiet: bool, files: Files) -> u8 {
+    let checked = match check_history(golden, Path::new(file), &mut |_| ()) {
         Ok(checked) => checked,
         Err(damage) => {
             say_error(&format!("{file}: {damage}; no part of the file is readable"));

@@ -2,7 +2,7 @@
 
 use super::{Failure as CommandFailure, output::write_all};
 use crate::{cli::ExportArgs, failure::Failure, report::ExportFormat};
-use workload::answers::Answers;
+use workload::{answers::Answers, arithmetic::Formula};
 
 /// Prints the failure in the form that is asked for, and returns the exit code.
 pub(super) fn export(args: &ExportArgs) -> Result<u8, CommandFailure> {
@@ -10,6 +10,12 @@ pub(super) fn export(args: &ExportArgs) -> Result<u8, CommandFailure> {
     if args.format == ExportFormat::Python && failure.arithmetic.answers != Answers::One {
         return Err(CommandFailure::wrong_input(format!(
             "{}: a script is not written for a model that answers or executes a request several times: replay it (sequence-stress replay)",
+            args.file.display()
+        )));
+    }
+    if args.format == ExportFormat::Python && failure.arithmetic.formula == Formula::Golden {
+        return Err(CommandFailure::wrong_input(format!(
+            "{}: a script has no place for the inputs of a model without a formula: replay it (sequence-stress replay --golden FILE)",
             args.file.display()
         )));
     }

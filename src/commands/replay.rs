@@ -26,13 +26,17 @@ use super::{
 use crate::{
     cli::ReplayArgs,
     failure::{Facts, Failure, Shrunk, late_fault, shrink},
+    golden::read_file,
     report::{counted, describe, write_chart},
     run::{Interrupted, RunError, RunResult, Setup, run},
 };
-use oracle::{Violation, ViolationKind, history::Scene};
+use oracle::{Violation, ViolationKind, golden::Golden, history::Scene};
 use reference::{Options, Server};
 use wire::transport::{Access, Client};
-use workload::scenario::{Millis, Scenario, Target};
+use workload::{
+    arithmetic::Formula,
+    scenario::{Millis, Scenario, Target},
+};
 
 /// How often each smaller failure is run where nothing else is asked for.
 const RUNS_OF_EACH: NonZeroU32 = NonZeroU32::new(3).expect("it is not zero");
@@ -54,6 +58,14 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<u8, CommandFailure> {
         failure = failure.at_once();
     }
     let mut stage = Stage::new(args)?;
+    stage.golden =
+        args.golden.as_deref().map(read_file).transpose().map_err(CommandFailure::wrong_input)?.map(Arc::new);
+    if failure.arithmetic.formula == Formula::Golden && stage.golden.is_none() {
+        return Err(CommandFailure::wrong_input(format!(
+            "{}: the run was judged by golden outputs, which the file does not have: name theirs (--golden FILE)",
+            args.file.display()
+        )));
+    }
     if args.shrink { stage.shrink(failure, args) } else { stage.repeat(&failure, args) }
 }
 
@@ -71,6 +83,8 @@ struct Stage<'a> {
     last: Option<Sighting>,
     /// What the last run found out about its server.
     facts: Option<Facts>,
+    /// What the model answers, where no formula says it.
+    golden: Option<Arc<Golden>>,
 }
 
 /// A violation, and what happened around it.
@@ -94,6 +108,7 @@ impl<'a> Stage<'a> {
             runs: 0,
             last: None,
             facts: None,
+            golden: None,
         })
     }
 
@@ -349,6 +364,7 @@ impl<'a> Stage<'a> {
             fail_fast: true,
             embedded: server.is_some(),
             program: env::current_exe().ok(),
+            golden: self.golden.clone(),
             ..Setup::new(scenario, failure.seed)
         };
         Ok((server, setup))

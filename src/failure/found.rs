@@ -1,6 +1,9 @@
 //! A violation of a run as a failure that can be had again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use super::{Accused, Facts, Failure};
 use oracle::{Violation, history::Scene};
@@ -9,6 +12,7 @@ use workload::{
     arithmetic::Arithmetic,
     conversation::{Act, Connection, Conversation, Lane, Transport},
     event::Nanos,
+    inputs::InputSet,
     plan::{Iteration, Manner, WorkerPlan},
     scenario::{Population, Scenario, Window},
     seed::Seed,
@@ -37,6 +41,8 @@ pub struct Run<'r> {
     pub scene: &'r Scene,
     /// How the embedded server was, if there was one.
     pub embedded: Option<&'r ServerSetup>,
+    /// What was sent, where no formula says what the model computes.
+    pub inputs: Option<&'r Arc<InputSet>>,
 }
 
 impl Failure {
@@ -85,7 +91,7 @@ fn conversations(
     run: &Run<'_>,
 ) -> Vec<Conversation> {
     let (Some(&first), Some(&last)) = (begun.keys().min(), begun.keys().max()) else { return Vec::new() };
-    let mut plan = WorkerPlan::new(run.scenario, run.seed, worker);
+    let mut plan = WorkerPlan::new(run.scenario, run.seed, worker).with_inputs(run.inputs, run.seed);
     let mut next = 0;
     let mut at = 0;
     let mut conversations = Vec::new();

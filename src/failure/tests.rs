@@ -313,7 +313,7 @@ fn a_failure_has_what_had_begun_by_then_at_its_time_and_knows_the_accused() {
 fn run_of<'r>(scenario: &'r Scenario, scene: &'r Scene) -> Run<'r> {
     let manner =
         Manner { after_answers: false, idle_limit: std::time::Duration::from_secs(1), batches: true, one_step: false };
-    Run { scenario, seed: Seed(42), manner, arithmetic: Arithmetic::default(), scene, embedded: None }
+    Run { scenario, seed: Seed(42), manner, arithmetic: Arithmetic::default(), scene, embedded: None, inputs: None }
 }
 
 #[test]

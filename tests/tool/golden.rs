@@ -2,7 +2,10 @@
 
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
-use crate::support::runs::{block_on, reference_server, run_alone, scenario};
+use crate::support::{
+    runs::{block_on, reference_server, run_alone, scenario},
+    tool::told,
+};
 use oracle::{
     Evidence, ViolationKind,
     diagnosis::Cause,
@@ -12,6 +15,7 @@ use reference::{ModelOptions, Planted, Server};
 use sequence_stress::{
     golden::{Asked, Subject},
     preflight::Hints,
+    report::{Summary, Verdict},
     run::{RunError, RunResult, Setup},
 };
 use wire::simulation::Simulation;
@@ -189,6 +193,28 @@ fn a_model_whose_outputs_are_noise_and_one_of_which_nothing_is_expected_are_judg
 }
 
 #[test]
+fn a_run_whose_states_look_alike_is_not_called_valid() {
+    let _simulation = Simulation::begin();
+    let server = server(None);
+    let compare = vec![("OUTPUT".to_owned(), Compare::Atol(100.0))];
+    let golden = calibrated(&server, GRU, &Asked { compare, ..asked_of(GRU) }).expect("it can be calibrated");
+    assert!(!golden.facts.fingerprints.are_enough(), "{:?}", golden.facts);
+    assert!(golden.facts.visible.iter().all(|fault| fault.from_step.is_none()), "{:?}", golden.facts.visible);
+    let setup = Setup { embedded: true, golden: Some(Arc::new(golden)), ..Setup::new(on(&server, GRU, ""), Seed(1)) };
+    let scenario = setup.scenario.clone();
+    let result = run_alone(setup).expect("it can be tested");
+    let summary = Summary {
+        scenario,
+        scenario_name: String::new(),
+        seed: Seed(1),
+        replay: String::new(),
+        embedded: None,
+        result,
+    };
+    assert_eq!((summary.verdict(), summary.exit_code()), (Verdict::Unknown, 3));
+}
+
+#[test]
 fn outputs_are_compared_by_the_rule_that_is_asked_for() {
     let _simulation = Simulation::begin();
     let server = server(None);
@@ -246,4 +272,37 @@ fn a_wrong_output_says_what_was_expected_and_how_far_it_is_off() {
     assert_eq!((expected.len(), deviation.output.as_str()), (1, "OUTPUT"));
     let words = sequence_stress::report::describe(violation);
     assert!(words.contains("expected the outputs of step ") && words.contains("off, tolerance 0e0"), "{words}");
+}
+
+#[test]
+fn each_command_takes_the_golden_file_and_says_where_it_needs_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (golden, failure, history) = (path("gru.golden"), path("failure.toml"), path("history.jsonl"));
+    let server = ["--embedded", "-m", GRU, "--execution-time", "1ms"];
+    let told_by = |arguments: &[&[&str]]| told(&arguments.concat());
+    let (code, text) = told_by(&[&["golden"], &server, &["--tracks", "4", "--steps", "32", "-o", &golden]]);
+    assert!(code == Some(0) && text.contains("6 of 6 kinds of fault are visible on this model"), "{text}");
+    let (code, text) = told_by(&[&["golden", "verify", &golden], &server]);
+    assert!(code == Some(0) && text.contains("the same: 128 responses alone on the server"), "{text}");
+
+    let run = ["-i", "12", "-r", "7", "--fault", "skip-step:once@40", "--golden", &golden];
+    let files = ["--failure", &failure, "--history", &history, "--history-keep", "all"];
+    let (code, text) = told_by(&[&server, &run, &files]);
+    assert!(code == Some(1) && text.contains("wrong-output, cause not-executed: 1 violation"), "{text}");
+    for (command, file) in [("replay", &failure), ("check", &history)] {
+        let (code, text) = told(&[command, file]);
+        assert!(code == Some(2) && text.contains("--golden FILE"), "{command}: {text}");
+        let (code, text) = told(&[command, file, "--golden", &golden]);
+        assert!(code == Some(1) && text.contains("wrong-output"), "{command}: {text}");
+    }
+    let (code, text) = told(&["export", &failure]);
+    assert!(code == Some(2) && text.contains("a script has no place for the inputs"), "{text}");
+
+    // What was changed or cut short is not used.
+    let mut bytes = std::fs::read(&golden).expect("a file");
+    bytes.truncate(bytes.len() - 1);
+    std::fs::write(&golden, bytes).expect("a file");
+    let (code, text) = told_by(&[&server, &run]);
+    assert!(code == Some(2) && text.contains("its checksum does not fit"), "{text}");
 }

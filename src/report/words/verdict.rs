@@ -9,6 +9,10 @@ pub(in crate::report) fn doubt(doubt: &Doubt) -> String {
         Doubt::Interrupted => "the run was interrupted".to_owned(),
         Doubt::BrokenOff(why) => why.clone(),
         Doubt::NothingJudged => "no sequence ran to its end with responses that could be judged".to_owned(),
+        Doubt::Fingerprints { distinct, pairs } => format!(
+            "only {distinct} of {pairs} pairs of states have outputs that tell them apart, so mixed states may not show: calibrate with other \
+             inputs (--inputs)"
+        ),
         Doubt::Unjudged { unjudged, answered } => format!(
             "{unjudged} of {} could not be judged: IDs that rest for longer than the idle limit clear that up (contexts.rare)",
             counted(*answered, "response")

@@ -48,6 +48,13 @@ impl Configuration {
         (inputs.collect(), outputs.collect())
     }
 
+    /// The same without these parameters.
+    pub fn without(&self, parameters: &[&str]) -> Self {
+        let mut config = self.0.clone();
+        config.parameters.retain(|name, _| !parameters.contains(&name.as_str()));
+        Self(config)
+    }
+
     /// The inputs that a request may leave out.
     pub fn optional_inputs(&self) -> Vec<String> {
         self.0.input.iter().filter(|input| input.optional).map(|input| input.name.clone()).collect()
