@@ -3,17 +3,21 @@
 //! `cargo bench --profile dist --bench judging` measures. `cargo test --bench judging` runs the quick form: one round of each kind,
 //! whose figures mean nothing.
 
-use std::{num::NonZeroU64, time::Duration, time::Instant};
+use std::{num::NonZeroU64, sync::Arc, time::Duration, time::Instant};
 
-use oracle::{Oracle, Rules, Words};
+use oracle::{
+    Oracle, Rules, Words,
+    golden::{Compare, Facts, Golden, Identity, Lineage, Output},
+};
 use workload::{
-    arithmetic::Arithmetic,
+    arithmetic::{Arithmetic, Formula},
     conversation::{Connection, Lane, Transport},
     event::{ContextId, Cut, Event, EventKind, Received, Response},
+    inputs::{ElementType, InputSet, InputTensor, Track},
     number::Number,
     seed::Seed,
     sequence::{CorrelationId, IdForm, Pattern, RequestId, Step},
-    tensor::{Tensor, TensorData},
+    tensor::{Tensor, TensorData, TensorSpec},
 };
 
 use rand::RngExt as _;
@@ -23,6 +27,9 @@ const STEPS: u32 = 16;
 const CONVERSATIONS: u32 = 200;
 const ROUNDS: u32 = 100;
 const QUICK_ROUNDS: u32 = 1;
+/// Of a model without a formula: how many tracks it is sent, and how many numbers it answers.
+const TRACKS: usize = 64;
+const WIDTH: u16 = 512;
 
 /// Makes up what happens on one context of a correct server.
 struct Writer {
@@ -78,8 +85,12 @@ impl Writer {
 }
 
 fn answer(step: &Step, sum: Number) -> EventKind {
-    let data = TensorData::Raw(sum.to_bytes());
-    let output = Tensor { name: "OUTPUT".into(), datatype: "INT32".into(), shape: vec![1, 1], data };
+    answer_of(step, "INT32", vec![1, 1], sum.to_bytes())
+}
+
+fn answer_of(step: &Step, datatype: &str, shape: Vec<i64>, data: Vec<u8>) -> EventKind {
+    let data = TensorData::Raw(data);
+    let output = Tensor { name: "OUTPUT".into(), datatype: datatype.into(), shape, data };
     let response = Response { model: "m".into(), outputs: vec![output], ..Response::default() };
     EventKind::Received(Box::new(Received {
         id: step.request.to_string(),
@@ -89,8 +100,8 @@ fn answer(step: &Step, sum: Number) -> EventKind {
     }))
 }
 
-fn measure(rounds: u32, name: &str, mut conversation: impl FnMut(&mut Writer)) {
-    let rules = Rules {
+fn rules() -> Rules {
+    Rules {
         model: "m".into(),
         version: None,
         output: "OUTPUT".into(),
@@ -103,8 +114,11 @@ fn measure(rounds: u32, name: &str, mut conversation: impl FnMut(&mut Writer)) {
         words: Words::Known,
         controls: None,
         golden: None,
-    };
-    let mut oracle = Oracle::new(rules, 1, 1, |_| (CorrelationId(NonZeroU64::MIN), IdForm::Integer));
+    }
+}
+
+fn measure(rounds: u32, name: &str, mut conversation: impl FnMut(&mut Writer)) {
+    let mut oracle = Oracle::new(rules(), 1, 1, |_| (CorrelationId(NonZeroU64::MIN), IdForm::Integer));
     let mut writer = Writer { random: Seed(1).generator(0), at: 0, sequence: 0, events: Vec::new() };
     let (mut requests, mut took, mut unjudged) = (0, Duration::ZERO, 0);
     for _ in 0..rounds {
@@ -127,6 +141,80 @@ fn measure(rounds: u32, name: &str, mut conversation: impl FnMut(&mut Writer)) {
     }
 }
 
+/// Golden outputs of 512 numbers for each step of some tracks, and those outputs.
+fn golden() -> (Arc<Golden>, Vec<Vec<Vec<u8>>>) {
+    let mut random = Seed(2).generator(0);
+    let mut numbers =
+        |count: usize| -> Vec<u8> { (0..count).flat_map(|_| random.random::<f32>().to_le_bytes()).collect() };
+    let tensor =
+        |data: Vec<u8>| InputTensor { name: "INPUT".into(), datatype: ElementType::Fp32, shape: vec![1, 4], data };
+    let track = |track: usize| Track {
+        name: track.to_string(),
+        steps: (0..STEPS).map(|_| vec![tensor(numbers(4))]).collect(),
+        pauses: Vec::new(),
+    };
+    let inputs = Arc::new(InputSet::new((0..TRACKS).map(track).collect()));
+    let outputs: Vec<Vec<Vec<u8>>> = (0..TRACKS).map(|_| (0..STEPS).map(|_| numbers(WIDTH.into())).collect()).collect();
+    let spec = TensorSpec { name: "OUTPUT".into(), datatype: "FP32".into(), shape: vec![-1, WIDTH.into()] };
+    let output = Output { spec, datatype: ElementType::Fp32, compare: Compare::Measured, tolerances: vec![1e-4] };
+    let identity =
+        Identity { model: "m".into(), version: None, server: None, configuration: None, inputs: String::new() };
+    let number = |number: usize| u32::try_from(number).expect("few");
+    let of_track = |track: usize| {
+        (0..STEPS as usize)
+            .map(move |step| (track, step, Lineage::Track { track: number(track), steps: number(step + 1) }))
+    };
+    let seen = (0..TRACKS)
+        .flat_map(of_track)
+        .map(|(track, step, lineage)| (lineage, vec![vec![(vec![1, WIDTH.into()], outputs[track][step].clone())]]));
+    let golden = Golden::new(identity, inputs, vec![output], Facts::default(), seen);
+    (Arc::new(golden), outputs)
+}
+
+/// The same of a model without a formula, beside a bare comparison of the same tensors.
+fn measure_golden(rounds: u32) {
+    let (golden, outputs) = golden();
+    let arithmetic = Arithmetic { datatype: InputSet::DATATYPE, formula: Formula::Golden, ..Arithmetic::default() };
+    let rules = Rules { arithmetic, golden: Some(Arc::clone(&golden)), ..rules() };
+    let mut oracle = Oracle::new(rules, 1, 1, |_| (CorrelationId(NonZeroU64::MIN), IdForm::Integer));
+    let mut writer = Writer { random: Seed(1).generator(0), at: 0, sequence: 0, events: Vec::new() };
+    let (mut requests, mut judging, mut comparing) = (0, Duration::ZERO, Duration::ZERO);
+    for _ in 0..rounds {
+        for (track, outputs) in outputs.iter().enumerate() {
+            for number in 0..STEPS {
+                let index = number as usize;
+                let mut step = writer.step(number);
+                step.value = golden.inputs.number(track, index);
+                writer.tell(0, EventKind::Sent(step));
+                // Kernels add up in another order in another batch: each number is a little off.
+                let near = |number: &[u8; 4]| (f32::from_le_bytes(*number) + 1e-5).to_le_bytes();
+                let data: Vec<u8> = outputs[index].as_chunks::<4>().0.iter().flat_map(near).collect();
+                let began = Instant::now();
+                let apart = Compare::Measured.distance(ElementType::Fp32, &outputs[index], &data);
+                comparing += began.elapsed();
+                assert!(apart < 1e-4, "{apart}");
+                writer.tell(0, answer_of(&step, "FP32", vec![1, WIDTH.into()], data));
+            }
+            writer.sequence += 1;
+        }
+        let events = std::mem::take(&mut writer.events);
+        requests += events.len() / 2;
+        let began = Instant::now();
+        for event in events {
+            let event = oracle.read(event);
+            let ruling = oracle.observe(event);
+            assert!(ruling.violations.is_empty(), "{:?}", ruling.violations);
+        }
+        judging += began.elapsed();
+    }
+    let each = |took: Duration| took.as_nanos() / requests as u128;
+    #[expect(clippy::print_stdout, reason = "it is what it is for")]
+    {
+        let (judging, comparing) = (each(judging), each(comparing));
+        println!("outputs of {WIDTH} FP32: {judging} ns a request, {comparing} ns of them for a bare comparison");
+    }
+}
+
 #[expect(clippy::print_stdout, reason = "a program of its own")]
 fn main() {
     // `cargo bench` adds this flag, and `cargo test` does not.
@@ -137,6 +225,7 @@ fn main() {
     }
     measure(rounds, "one stream", |writer| writer.sequence(1, STEPS));
     measure(rounds, "three streams at once", |writer| writer.sequence(3, STEPS));
+    measure_golden(rounds);
     let mut conversations = 0;
     measure(rounds, "one stream, one in ten cut", |writer| {
         conversations += 1;

@@ -148,6 +148,7 @@ fn faults_beside_the_state_have_the_names_that_they_have_for_a_running_sum() {
         ("swap-responses:once@30", ViolationKind::Reordered),
         ("duplicate-response:once@30", ViolationKind::Duplicate),
         ("wrong-output-name:once@30", ViolationKind::WrongOutputName),
+        ("empty-response:once@30", ViolationKind::WrongOutputName),
         ("wrong-output-type:once@30", ViolationKind::WrongOutputType),
         ("accept-no-start:once@1", ViolationKind::MissingStartError),
     ] {

@@ -220,7 +220,8 @@ impl<'o> Observation<'o> {
 
     /// A model without a formula answered in a way that belongs to no state that is known, or to several.
     pub(super) fn without_a_number(&mut self, request: &Request, first: &Response, golden: &Golden) {
-        if first.series.is_unfinished {
+        let is_empty = !self.rules.arithmetic.answers.are_series() && first.outputs.is_empty();
+        if first.series.is_unfinished || is_empty {
             return self.without_news(request, Outcome::Completed, Doubt::State);
         }
         let expected = self.id.expected(self.lane, Some(request.step.request));
