@@ -39,7 +39,7 @@ pub struct Asked {
 /// Some patterns have more steps than lengths are drawn.
 pub(crate) const LEAST_STEPS: u32 = 32;
 
-/// The most states of a golden file that a file may have, in bytes: more is no such file.
+/// The most bytes of a golden file.
 const LARGEST: u64 = 8 << 30;
 
 /// Reads a golden file.
@@ -75,13 +75,7 @@ impl Subject {
     /// # Errors
     /// When the server or the model is not such that it can be tested, or the inputs are not the model's.
     pub async fn new(scenario: Scenario, hints: Hints, asked: &Asked) -> Result<Self, RunError> {
-        let access = Access::new(&scenario.target).map_err(RunError::Access)?;
-        if let Some(why) = scenario.lacks_an_endpoint() {
-            return Err(RunError::Endpoint(why));
-        }
-        let limit = scenario.limits.connect_ms.duration();
-        let client = Client::new(scenario.target.endpoint.for_calls(), &access, limit)
-            .map_err(|error| RunError::Endpoint(error.to_string()))?;
+        let (access, client) = connected(&scenario)?;
         let name = scenario.target.model.clone();
         let endpoint = |why: String| RunError::Endpoint(why);
         let declared = client.declared(&name).await.map_err(|error| {
@@ -168,13 +162,7 @@ impl Subject {
     /// # Errors
     /// When the endpoint is none, or the credentials cannot be had.
     pub fn of(scenario: Scenario, hints: Hints, golden: &Arc<Golden>) -> Result<Self, RunError> {
-        let access = Access::new(&scenario.target).map_err(RunError::Access)?;
-        if let Some(why) = scenario.lacks_an_endpoint() {
-            return Err(RunError::Endpoint(why));
-        }
-        let limit = scenario.limits.connect_ms.duration();
-        let client = Client::new(scenario.target.endpoint.for_calls(), &access, limit)
-            .map_err(|error| RunError::Endpoint(error.to_string()))?;
+        let (access, client) = connected(&scenario)?;
         Ok(Self { scenario, hints, access, client, blind: Arc::clone(golden), notes: Vec::new() })
     }
 
@@ -190,6 +178,17 @@ impl Subject {
     fn site<'s>(&'s self, preflight: &'s Preflight, clock: &'s Clock, liveness: &'s Liveness) -> Site<'s> {
         Site { scenario: &self.scenario, access: &self.access, preflight, clock, liveness }
     }
+}
+
+/// What it takes to be let in, and a connection for calls.
+fn connected(scenario: &Scenario) -> Result<(Access, Client), RunError> {
+    let access = Access::new(&scenario.target).map_err(RunError::Access)?;
+    if let Some(why) = scenario.lacks_an_endpoint() {
+        return Err(RunError::Endpoint(why));
+    }
+    let limit = scenario.limits.connect_ms.duration();
+    let client = Client::new(scenario.target.endpoint.for_calls(), &access, limit);
+    Ok((access, client.map_err(|error| RunError::Endpoint(error.to_string()))?))
 }
 
 /// The outputs that are asked for, each with the rule by which it is compared.

@@ -125,9 +125,6 @@ pub type Gathered = Vec<Vec<(Vec<i64>, Vec<u8>)>>;
 
 impl Golden {
     /// The golden outputs of these states.
-    ///
-    /// # Errors
-    /// Where two states that differ have one sum: the inputs' codes do not tell them apart.
     pub fn new(
         identity: Identity,
         inputs: Arc<InputSet>,
