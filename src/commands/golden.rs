@@ -143,12 +143,14 @@ pub(super) fn expected(
         }
         Expected::Auto => {
             let subject = Subject::new(scenario.clone(), endpoint.hints(), &asked);
-            let subject = runtime()?.block_on(subject).map_err(of_run)?;
+            // The connection lives as long as the runtime that made it.
+            let runtime = runtime()?;
+            let subject = runtime.block_on(subject).map_err(of_run)?;
             let path = cache()?.join(format!("{}.golden", subject.key()));
             if let Ok(golden) = read_file(&path) {
                 return Ok(Some(Arc::new(golden)));
             }
-            let golden = runtime()?.block_on(subject.calibrate(&mut said())).map_err(of_run)?;
+            let golden = runtime.block_on(subject.calibrate(&mut said())).map_err(of_run)?;
             keep(&path, &golden)?;
             print(|out| write_golden(&golden, out));
             Ok(Some(Arc::new(golden)))

@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
 use crate::support::{
     runs::{block_on, reference_server, run_alone, scenario},
-    tool::told,
+    tool::{text as text_of, told, tool},
 };
 use oracle::{
     Evidence, ViolationKind,
@@ -286,6 +286,14 @@ fn each_command_takes_the_golden_file_and_says_where_it_needs_one() {
     assert!(code == Some(0) && text.contains("6 of 6 kinds of fault are visible on this model"), "{text}");
     let (code, text) = told_by(&[&["golden", "verify", &golden], &server]);
     assert!(code == Some(0) && text.contains("the same: 128 responses alone on the server"), "{text}");
+
+    for made in ["calibrated", "cached"] {
+        let auto = ["--golden", "auto", "--tracks", "4", "--steps", "32", "-i", "6", "-r", "7"];
+        let output =
+            tool().args(server).args(auto).env("SEQUENCE_STRESS_CACHE", folder.path()).output().expect("it runs");
+        let text = text_of(&output);
+        assert!(output.status.success() && text.contains("kinds of fault") == (made == "calibrated"), "{made}: {text}");
+    }
 
     let run = ["-i", "12", "-r", "7", "--fault", "skip-step:once@40", "--golden", &golden];
     let files = ["--failure", &failure, "--history", &history, "--history-keep", "all"];
