@@ -16,7 +16,7 @@ use crate::{
     },
     run::RunError,
 };
-use oracle::golden::{Compare, Facts, Golden, Identity, Lineage, Named, Output};
+use oracle::golden::{Compare, Facts, Golden, Identity, Lineage, Misfit, Named, Output};
 use wire::transport::{Access, Client};
 use workload::{
     inputs::{ElementType, InputSet, Options, random, read},
@@ -135,7 +135,7 @@ impl Subject {
     ///
     /// # Errors
     /// When the server does not answer as it should, or is another than the golden outputs are of.
-    pub async fn verify(&self, golden: &Arc<Golden>) -> Result<(usize, Vec<(Named, String)>), RunError> {
+    pub async fn verify(&self, golden: &Arc<Golden>) -> Result<(usize, Vec<(Named, Misfit)>), RunError> {
         let preflight = self.preflight(golden).await?;
         let (clock, liveness) = (Clock::started(), Liveness::default());
         let site = self.site(&preflight, &clock, &liveness);

@@ -2,8 +2,11 @@
 
 use std::io::{self, Write};
 
-use super::counted;
-use oracle::golden::{Compare, Golden, Named, Noise, Output, Visible};
+use super::{
+    counted,
+    words::{differing, state},
+};
+use oracle::golden::{Compare, Golden, Misfit, Named, Noise, Output, Visible};
 
 /// How many differences are named.
 const NAMED_MAX: usize = 10;
@@ -82,13 +85,13 @@ fn tolerance(output: &Output, noise: &Noise) -> String {
 ///
 /// # Errors
 /// When that cannot be written.
-pub(crate) fn write_differences(compared: usize, differ: &[(Named, String)], out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn write_differences(compared: usize, differ: &[(Named, Misfit)], out: &mut impl Write) -> io::Result<()> {
     if differ.is_empty() {
         return writeln!(out, "the same: {} alone on the server", counted(compared as u64, "response"));
     }
     writeln!(out, "{} of {} alone on the server differ", differ.len(), counted(compared as u64, "response"))?;
-    for (state, how) in differ.iter().take(NAMED_MAX) {
-        writeln!(out, "  {}: {how}", state.name)?;
+    for (of, misfit) in differ.iter().take(NAMED_MAX) {
+        writeln!(out, "  {}: {}", state(of), differing(misfit))?;
     }
     match differ.len().saturating_sub(NAMED_MAX) {
         0 => Ok(()),

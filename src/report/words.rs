@@ -13,7 +13,7 @@ pub(super) use self::verdict::{doubt, missed};
 use oracle::{
     Answer, CountBounds, Disorder, Evidence, Leak, Place, Purpose, Sender, State, Subject, Taken, Violation,
     ViolationKind,
-    golden::{Deviation, Differs, Named},
+    golden::{Deviation, Differs, FaultKind, Lineage, Misfit, Named},
 };
 use workload::{
     controls::{self, Difference, Flag},
@@ -110,9 +110,9 @@ fn expected_and_seen(violation: &Violation) -> (String, String) {
             };
             (joined(expected, " or "), format!("{seen}{off_by}{}", ordered(disorder.as_ref())))
         }
-        Evidence::Output { expected, seen, deviation, disorder } => {
-            let names: Vec<_> = expected.iter().map(|state| state.name.as_str()).collect();
-            let seen = output(seen.as_ref(), deviation.as_ref());
+        Evidence::Output { expected, seen, misfit, disorder } => {
+            let names: Vec<_> = expected.iter().map(state).collect();
+            let seen = outputs(seen.as_ref(), misfit.as_ref());
             (format!("the outputs of {}", names.join(" or ")), format!("{seen}{}", ordered(disorder.as_ref())))
         }
         Evidence::ResponseOrder { seen } => {
@@ -347,12 +347,21 @@ fn elements(datatype: ElementType, count: usize) -> String {
     if count > 1 { format!("{count} elements of {size}") } else { size.to_owned() }
 }
 
-/// What an output is that belongs to none of the states that are expected.
-fn output(seen: Option<&Named>, deviation: Option<&Deviation>) -> String {
-    let Some(Deviation { response, output, what }) = deviation.filter(|_| seen.is_none()) else {
-        return seen.map_or("outputs unlike those of any known state".to_owned(), |seen| {
-            format!("the outputs of {}", seen.name)
-        });
+/// What the outputs of a response are.
+fn outputs(seen: Option<&Named>, misfit: Option<&Misfit>) -> String {
+    const UNLIKE: &str = "outputs unlike those of any known state";
+    match (seen, misfit) {
+        (Some(seen), _) => format!("the outputs of {}", state(seen)),
+        (None, Some(misfit)) => format!("{UNLIKE}: {}", differing(misfit)),
+        (None, None) => UNLIKE.to_owned(),
+    }
+}
+
+/// How a response is not what it has to be.
+pub(super) fn differing(misfit: &Misfit) -> String {
+    let Deviation { response, output, what } = match misfit {
+        Misfit::Responses { expected, seen } => return format!("{} in place of {expected}", of_responses(*seen)),
+        Misfit::Output(deviation) => deviation,
     };
     let which = response.map_or_else(String::new, |number| format!("response {number}, "));
     let differs = match what {
@@ -362,7 +371,30 @@ fn output(seen: Option<&Named>, deviation: Option<&Deviation>) -> String {
             format!("element {element} is {seen} in place of {expected}: {apart} off, tolerance {tolerance:e}")
         }
     };
-    format!("outputs unlike those of any known state: {which}'{output}', {differs}")
+    format!("{which}'{output}', {differs}")
+}
+
+/// A state of a model without a formula.
+pub(super) fn state(Named { lineage, tracks, .. }: &Named) -> String {
+    let track = |place: usize| tracks.get(place).map_or("?", String::as_str);
+    match lineage {
+        None => "a state that no track has".to_owned(),
+        Some(Lineage::Track { steps, .. }) => format!("step {steps} of '{}'", track(0)),
+        Some(Lineage::Fault { kind, steps, .. }) => {
+            let befell = match kind {
+                FaultKind::StateReset => "its state reset before",
+                FaultKind::NotExecuted => "the step before not executed",
+                FaultKind::ExecutedTwice => "the step executed twice",
+                FaultKind::Exchanged => "the next step executed before",
+                FaultKind::LeakedState => "the state of another sequence",
+                FaultKind::StateKept => "a state kept at START",
+            };
+            format!("step {steps} of '{}' with {befell}", track(0))
+        }
+        Some(Lineage::Continued { step, after, .. }) => {
+            format!("step {step} of '{}' on the state of '{}' after its step {after}", track(0), track(1))
+        }
+    }
 }
 
 fn held(held: Held) -> String {

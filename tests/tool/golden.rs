@@ -9,7 +9,7 @@ use crate::support::{
 use oracle::{
     Evidence, ViolationKind,
     diagnosis::Cause,
-    golden::{Compare, FaultKind, Golden},
+    golden::{Compare, FaultKind, Golden, Lineage, Misfit},
 };
 use reference::{ModelOptions, Planted, Server};
 use sequence_stress::{
@@ -260,14 +260,15 @@ fn a_verification_says_which_states_differ() {
     assert_eq!(verified(&sound), (64, vec![]));
     let (compared, differ) = verified(&server(Some("off-by-one:once@10")));
     assert_eq!((compared, differ.len()), (64, 1));
-    assert_eq!(differ[0].0.name, "step 2 of 'random 2'");
+    assert_eq!(differ[0].0.lineage, Some(Lineage::Track { track: 1, steps: 2 }));
 }
 
 #[test]
 fn a_wrong_output_says_what_was_expected_and_how_far_it_is_off() {
     let result = judged(GRU, Some("off-by-one:once@30"), "");
     let [violation] = &result.violations[..] else { panic!("{:#?}", result.violations) };
-    let Evidence::Output { expected, seen: None, deviation: Some(deviation), .. } = &violation.evidence else {
+    let Evidence::Output { expected, seen: None, misfit: Some(Misfit::Output(deviation)), .. } = &violation.evidence
+    else {
         panic!("{violation:?}")
     };
     assert_eq!((expected.len(), deviation.output.as_str()), (1, "OUTPUT"));

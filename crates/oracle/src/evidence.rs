@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    golden::{Deviation, Named},
+    golden::{Misfit, Named},
     order::Taken,
     states::State,
 };
@@ -41,7 +41,7 @@ pub enum Evidence {
         seen: Option<Named>,
         /// Else, where it differs, if one thing is expected.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        deviation: Option<Deviation>,
+        misfit: Option<Misfit>,
         /// Why no order of the steps explains the responses, where several streams sent them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         disorder: Option<Disorder>,

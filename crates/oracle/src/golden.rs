@@ -6,6 +6,7 @@
 mod compare;
 mod facts;
 mod file;
+mod index;
 mod lineage;
 mod read;
 
@@ -20,13 +21,13 @@ use workload::{
     tensor::TensorSpec,
 };
 
-pub(super) use self::read::{FormProblem, unlike};
+pub(super) use self::read::{Arranged, FormProblem, unlike};
 pub use self::{
     compare::Compare,
     facts::{Facts, FaultKind, Fingerprints, Noise, Visible},
     file::Damaged,
-    lineage::Lineage,
-    read::{Deviation, Differs, Reading},
+    lineage::{Lineage, Named},
+    read::{Deviation, Differs, Misfit, Reading},
 };
 
 /// The golden outputs of a model.
@@ -44,16 +45,7 @@ pub struct Golden {
     /// The tensors of all words.
     data: Vec<u8>,
     by_sum: HashMap<i64, usize>,
-    index: read::Index,
-}
-
-/// A state by its name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Named {
-    /// The sum of its inputs' codes.
-    pub sum: Number,
-    /// What the tracks lead there by, in words of the golden file.
-    pub name: String,
+    index: index::Index,
 }
 
 /// Of which model and inputs golden outputs are.
@@ -162,7 +154,7 @@ impl Golden {
             words,
             data,
             by_sum: HashMap::new(),
-            index: read::Index::default(),
+            index: index::Index::default(),
         };
         // Several lineages may have the same inputs, and some of them in another order: what has no fault is the one that is meant.
         let is_right = |word: &Word| matches!(word.lineage, Lineage::Track { .. });
@@ -170,7 +162,7 @@ impl Golden {
         for (place, word) in right.into_iter().chain(others) {
             golden.by_sum.entry(word.lineage.sum(&golden.inputs)).or_insert(place);
         }
-        golden.index = read::Index::of(&golden);
+        golden.index = index::Index::of(&golden);
         golden
     }
 
@@ -210,8 +202,7 @@ impl Golden {
 
     /// The state with this sum by its name: the track that leads to it, and how.
     pub fn named(&self, sum: Number) -> Named {
-        let name = self.word(sum).map(|word| word.lineage.named(&self.inputs));
-        Named { sum, name: name.unwrap_or_else(|| "a state that no track has".to_owned()) }
+        Named::new(sum, self.word(sum).map(|word| word.lineage), &self.inputs)
     }
 
     /// The names of the outputs that are asked for.

@@ -4,7 +4,7 @@ use std::{mem, time::Duration};
 
 use super::{
     Disorder, Doubt, Evidence, Outcome, Place, Rules, Ruling, Sender, Settled, Violation, ViolationKind,
-    golden::{self, Deviation, Golden, Reading},
+    golden::{self, Arranged, Golden, Misfit, Reading},
     known::Knowledge,
     ms,
     order::Answer,
@@ -195,7 +195,7 @@ impl<'o> Observation<'o> {
         request: &Request,
         verdict: &Judged,
         seen: Option<Number>,
-        deviation: Option<Deviation>,
+        misfit: Option<Misfit>,
     ) {
         let step = &request.step;
         // Where nothing is expected of the content nothing of it is in doubt.
@@ -204,7 +204,7 @@ impl<'o> Observation<'o> {
             Judged::Wrong(expected) if expected.iter().all(|sum| golden.knows(*sum)) => {
                 let expected = expected.iter().map(|sum| golden.named(*sum)).collect();
                 let seen = seen.map(|sum| golden.named(sum));
-                let evidence = Evidence::Output { expected, seen, deviation, disorder: self.disorder() };
+                let evidence = Evidence::Output { expected, seen, misfit, disorder: self.disorder() };
                 self.violation(ViolationKind::WrongOutput, Some(step), evidence);
             }
             Judged::Wrong(_) => doubt = Some(Doubt::NotMeasured).filter(|_| golden.judges()),
@@ -225,28 +225,28 @@ impl<'o> Observation<'o> {
             return self.without_news(request, Outcome::Completed, Doubt::State);
         }
         let expected = self.id.expected(self.lane, Some(request.step.request));
-        let deviation = match golden.read(expected.into_iter().flatten(), first.all()) {
-            Reading::Unlike(deviation) => deviation,
+        let misfit = match golden.read(expected.into_iter().flatten(), first.all()) {
+            Reading::Unlike(misfit) => misfit,
             Reading::Ambiguous => return self.without_news(request, Outcome::Completed, Doubt::NotMeasured),
             Reading::State(_) | Reading::Malformed => {
                 return self.without_news(request, Outcome::Completed, Doubt::State);
             }
         };
-        // The same responses in another order, or another number of them, are no other state.
-        if let ([Some(sum), None], Judged::Wrong(_)) = (expected, self.judged_alone(request)) {
-            let evidence = match golden.arranged(sum, first.all()) {
-                Ok(Some(seen)) => Some((ViolationKind::Reordered, Evidence::ResponseOrder { seen })),
-                Ok(None) => None,
-                Err(count) => {
-                    let came = first.all().count();
-                    let kind = if came > count { ViolationKind::Duplicate } else { ViolationKind::Lost };
-                    Some((kind, Evidence::Responses { expected: count, seen: came, is_unfinished: false }))
+        // The same responses in another order, or with some missing or repeated, are of no other state.
+        if let ([Some(sum), None], Judged::Wrong(_)) = (expected, self.judged_alone(request))
+            && let Some(arranged) = golden.arranged(sum, first.all())
+        {
+            let (kind, evidence) = match arranged {
+                Arranged::InOrder(seen) => (ViolationKind::Reordered, Evidence::ResponseOrder { seen }),
+                Arranged::Fewer { expected, seen } => {
+                    (ViolationKind::Lost, Evidence::Responses { expected, seen, is_unfinished: false })
+                }
+                Arranged::More { expected, seen } => {
+                    (ViolationKind::Duplicate, Evidence::Responses { expected, seen, is_unfinished: false })
                 }
             };
-            if let Some((kind, evidence)) = evidence {
-                self.violation(kind, Some(&request.step), evidence);
-                return self.without_news(request, Outcome::Completed, Doubt::State);
-            }
+            self.violation(kind, Some(&request.step), evidence);
+            return self.without_news(request, Outcome::Completed, Doubt::State);
         }
         let may_have_strays = self.id.may_have_strays();
         let verdict = self.id.answer(request, Answer::Sum(golden::unlike()), self.at, self.rules);
@@ -256,7 +256,7 @@ impl<'o> Observation<'o> {
             Judged::Wrong(_) if may_have_strays => Judged::Unjudged(Doubt::Stragglers),
             other => other,
         };
-        self.judged_by(golden, request, &verdict, None, deviation);
+        self.judged_by(golden, request, &verdict, None, misfit);
     }
 
     /// What an answer like nothing known would be judged as.

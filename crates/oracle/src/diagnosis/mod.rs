@@ -30,7 +30,10 @@ use self::{
     hypothesis::{Fit, Hypothesis, in_order, ranked},
     story::{Asked, Spot, Story},
 };
-use super::{Evidence, Violation, ViolationKind, golden::Differs};
+use super::{
+    Evidence, Violation, ViolationKind,
+    golden::{Differs, Misfit},
+};
 use crate::history::Entry;
 use workload::{arithmetic::Arithmetic, model::Model, number::Number, sequence::IdForm};
 
@@ -181,7 +184,9 @@ impl Question<'_> {
 
     /// Where outputs are right but for one element, the model computed wrongly: another state would show in all.
     fn wrong_in_one_element(&self, asked: &Asked) -> Option<Hypothesis> {
-        let Evidence::Output { deviation: Some(deviation), .. } = &self.violation.evidence else { return None };
+        let Evidence::Output { misfit: Some(Misfit::Output(deviation)), .. } = &self.violation.evidence else {
+            return None;
+        };
         let Differs::Number { element, differing: Some(1), of, .. } = deviation.what else { return None };
         let clue = Clue::OneElement { element: element + 1, of };
         let is_it = of > 1 && asked.sum().is_none();

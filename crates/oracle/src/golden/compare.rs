@@ -69,77 +69,77 @@ impl fmt::Display for Compare {
     }
 }
 
-/// Where two tensors differ most.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Apart {
-    /// How far, by the rule's measure; infinite where no number says it.
-    pub(super) by: f64,
-    /// The element, from 0.
-    pub(super) element: usize,
-}
-
-const EQUAL: Apart = Apart { by: 0.0, element: 0 };
-
-#[expect(clippy::float_cmp, reason = "what is equal is no distance apart, whatever it is")]
 impl Compare {
-    /// How far two tensors are apart by the rule's measure: infinite where no number says it, as of texts that differ.
-    pub fn distance(self, datatype: ElementType, one: &[u8], other: &[u8]) -> f64 {
-        self.apart(datatype, one, other).by
-    }
-
-    /// How many numbers are apart by more than this; none where they are not compared one by one.
-    pub(super) fn differing(self, datatype: ElementType, one: &[u8], other: &[u8], tolerance: f64) -> Option<usize> {
-        let size = datatype.size().filter(|_| !matches!(self, Self::Cosine(_)) && one.len() == other.len())?;
-        let pairs = one.chunks(size).zip(other.chunks(size));
-        Some(pairs.filter(|(one, other)| self.apart(datatype, one, other).by > tolerance).count())
-    }
-
-    /// How far the elements of a tensor are from those that they should be. NaN is equal to NaN.
-    pub(super) fn apart(self, datatype: ElementType, expected: &[u8], seen: &[u8]) -> Apart {
+    /// How far two tensors are apart by the rule's measure: infinite where no number says it, as of texts that differ. NaN is equal to NaN.
+    pub fn distance(self, datatype: ElementType, expected: &[u8], seen: &[u8]) -> f64 {
         if expected == seen {
-            return EQUAL;
+            return 0.0;
         }
         if expected.len() != seen.len() {
-            return Apart { by: f64::INFINITY, element: expected.len().min(seen.len()) / datatype.size().unwrap_or(1) };
+            return f64::INFINITY;
         }
-        match self {
-            Self::Cosine(_) if is_number(datatype) => cosine(datatype, expected, seen),
-            Self::Cosine(_) | Self::Exact | Self::Measured | Self::Rtol(_) | Self::Atol(_) | Self::Ignore => {
-                self.element_by_element(datatype, expected, seen)
-            }
+        if matches!(self, Self::Cosine(_)) && is_number(datatype) {
+            return cosine(datatype, expected, seen);
         }
-    }
-
-    fn element_by_element(self, datatype: ElementType, expected: &[u8], seen: &[u8]) -> Apart {
         // The usual case at the speed of memory; what is no number goes the long way.
         if datatype == ElementType::Fp32 && matches!(self, Self::Measured | Self::Atol(_)) {
             let by = fp32(expected, seen);
             if by.is_finite() {
-                let element = || {
-                    let pairs = numbers(datatype, expected).zip(numbers(datatype, seen));
-                    pairs.map(|(one, other)| (one - other).abs()).position(|apart| apart >= by).unwrap_or(0)
-                };
-                return Apart { by, element: if by > 0.0 { element() } else { 0 } };
+                return by;
             }
         }
-        if !is_number(datatype) {
-            let size = datatype.size().unwrap_or(1);
-            let element = expected.iter().zip(seen).position(|(one, other)| one != other).unwrap_or(0) / size;
-            return Apart { by: f64::INFINITY, element };
+        self.of_elements(datatype, expected, seen).fold(0.0, f64::max)
+    }
+
+    /// The element, from 0, that is the farthest apart, and how many are by more than this; none where they are not compared one by one.
+    pub(super) fn worst(
+        self,
+        datatype: ElementType,
+        expected: &[u8],
+        seen: &[u8],
+        tolerance: f64,
+    ) -> Option<(usize, usize)> {
+        if matches!(self, Self::Cosine(_)) || expected.len() != seen.len() {
+            return None;
         }
-        let relative = matches!(self, Self::Rtol(_));
-        let exact = self == Self::Exact;
-        let by = |one: f64, other: f64| match () {
-            () if one == other || (one.is_nan() && other.is_nan()) => 0.0,
-            () if exact || !one.is_finite() || !other.is_finite() => f64::INFINITY,
-            () if relative => (one - other).abs() / one.abs().max(other.abs()),
-            () => (one - other).abs(),
+        let (mut worst, mut most, mut differing) = (0, 0.0, 0);
+        for (element, by) in self.of_elements(datatype, expected, seen).enumerate() {
+            differing += usize::from(by > tolerance);
+            if by > most {
+                (worst, most) = (element, by);
+            }
+        }
+        Some((worst, differing))
+    }
+
+    /// How far each element is from the one that it should be. Texts are one element.
+    fn of_elements<'b>(
+        self,
+        datatype: ElementType,
+        expected: &'b [u8],
+        seen: &'b [u8],
+    ) -> impl Iterator<Item = f64> + use<'b> {
+        let size = datatype.size().unwrap_or(expected.len().max(1));
+        let pairs = expected.chunks(size).zip(seen.chunks(size));
+        pairs.map(move |(one, other)| if one == other { 0.0 } else { self.of_element(datatype, one, other) })
+    }
+
+    /// How far two elements are apart whose bytes differ.
+    #[expect(clippy::float_cmp, reason = "what is equal is no distance apart, whatever it is")]
+    fn of_element(self, datatype: ElementType, expected: &[u8], seen: &[u8]) -> f64 {
+        let (Some(one), Some(other)) = (numbers(datatype, expected).next(), numbers(datatype, seen).next()) else {
+            return f64::INFINITY;
         };
-        let pairs = numbers(datatype, expected).zip(numbers(datatype, seen)).enumerate();
-        pairs.fold(EQUAL, |worst, (element, (one, other))| {
-            let by = by(one, other);
-            if by > worst.by { Apart { by, element } } else { worst }
-        })
+        let is_equal = is_float(datatype) && (one == other || (one.is_nan() && other.is_nan()));
+        match self {
+            _ if is_equal => 0.0,
+            Self::Exact => f64::INFINITY,
+            _ if !one.is_finite() || !other.is_finite() => f64::INFINITY,
+            Self::Rtol(_) => (one - other).abs() / one.abs().max(other.abs()),
+            // Large whole numbers that differ can be one floating-point number.
+            _ if !is_float(datatype) => (one - other).abs().max(1.0),
+            _ => (one - other).abs(),
+        }
     }
 }
 
@@ -168,28 +168,27 @@ fn fp32(expected: &[u8], seen: &[u8]) -> f64 {
 }
 
 #[expect(clippy::float_cmp, reason = "infinite numbers are equal, or they are not")]
-fn cosine(datatype: ElementType, expected: &[u8], seen: &[u8]) -> Apart {
+fn cosine(datatype: ElementType, expected: &[u8], seen: &[u8]) -> f64 {
     let mut dot = 0.0;
     let (mut one, mut other) = (0.0, 0.0);
-    for (element, (a, b)) in numbers(datatype, expected).zip(numbers(datatype, seen)).enumerate() {
+    for (a, b) in numbers(datatype, expected).zip(numbers(datatype, seen)) {
         if a.is_nan() && b.is_nan() || a == b && a.is_infinite() {
             continue;
         }
         if !a.is_finite() || !b.is_finite() {
-            return Apart { by: f64::INFINITY, element };
+            return f64::INFINITY;
         }
         dot += a * b;
         one += a * a;
         other += b * b;
     }
-    let by = if one == 0.0 && other == 0.0 {
+    if one == 0.0 && other == 0.0 {
         0.0
     } else if one == 0.0 || other == 0.0 {
         1.0
     } else {
         (1.0 - dot / (one * other).sqrt()).max(0.0)
-    };
-    Apart { by, element: 0 }
+    }
 }
 
 /// The elements as numbers; nothing of types that are none.
@@ -231,8 +230,9 @@ mod tests {
     }
 
     fn apart(rule: Compare, one: &[f32], other: &[f32]) -> (f64, usize) {
-        let Apart { by, element } = rule.apart(ElementType::Fp32, &fp32s(one), &fp32s(other));
-        (by, element)
+        let (one, other) = (fp32s(one), fp32s(other));
+        let worst = rule.worst(ElementType::Fp32, &one, &other, 0.0);
+        (rule.distance(ElementType::Fp32, &one, &other), worst.map_or(0, |(element, _)| element))
     }
 
     #[test]
@@ -267,14 +267,20 @@ mod tests {
         for datatype in ElementType::ALL {
             let size = datatype.size().unwrap_or(1);
             let (one, mut other) = (vec![0; 3 * size], vec![0; 3 * size]);
-            assert_eq!(Compare::Measured.apart(datatype, &one, &other), EQUAL);
+            assert_eq!(Compare::Measured.distance(datatype, &one, &other), 0.0);
             other[size + size - 1] = 1;
-            let apart = Compare::Measured.apart(datatype, &one, &other);
-            assert!(apart.by > 0.0 && apart.element == 1, "{datatype} {apart:?}");
-            assert_eq!(Compare::Atol(1e300).apart(datatype, &one, &other[..size]).by, f64::INFINITY);
+            let worst = Compare::Measured.worst(datatype, &one, &other, 0.0);
+            let element = usize::from(datatype != ElementType::Bytes);
+            assert_eq!(worst, Some((element, 1)), "{datatype}");
+            assert!(Compare::Measured.distance(datatype, &one, &other) > 0.0, "{datatype}");
+            assert_eq!(Compare::Atol(1e300).distance(datatype, &one, &other[..size]), f64::INFINITY);
         }
-        let [one, other] = [3_i64, 5].map(i64::to_le_bytes);
-        assert_eq!(Compare::Measured.apart(ElementType::Int64, &one, &other).by.to_string(), "2");
+        let apart = |one: i64, other: i64| {
+            Compare::Measured.distance(ElementType::Int64, &one.to_le_bytes(), &other.to_le_bytes()).to_string()
+        };
+        assert_eq!(apart(3, 5), "2");
+        // As floating-point numbers they are the same.
+        assert_eq!(apart(i64::MAX, i64::MAX - 1), "1");
     }
 
     #[test]

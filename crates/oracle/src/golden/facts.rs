@@ -4,28 +4,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 workload::table! {
-    /// A fault that a calibration commits on purpose, alone on the server, to see whether the model's outputs show it. A row says what befell
-    /// the step.
-    pub enum FaultKind: &'static str {
+    /// A fault that a calibration commits on purpose, alone on the server, to see whether the model's outputs show it.
+    pub enum FaultKind {
         /// The state was reset in the middle of a sequence.
-        StateReset = "state-reset", "its state reset before";
+        StateReset = "state-reset";
         /// A step was not executed.
-        NotExecuted = "not-executed", "the step before not executed";
+        NotExecuted = "not-executed";
         /// A step was executed twice.
-        ExecutedTwice = "executed-twice", "the step executed twice";
+        ExecutedTwice = "executed-twice";
         /// A step and the next one were executed in the other order.
-        Exchanged = "exchanged", "the next step executed before";
+        Exchanged = "exchanged";
         /// A step went on from the state of another sequence.
-        LeakedState = "leaked-state", "the state of another sequence";
+        LeakedState = "leaked-state";
         /// START went on from a state that was there.
-        StateKept = "state-kept", "a state kept at START";
-    }
-}
-
-impl FaultKind {
-    /// What befell the step, in words.
-    pub fn what_befell(self) -> &'static str {
-        self.row()
+        StateKept = "state-kept";
     }
 }
 

@@ -1,12 +1,13 @@
 //! How a state comes about.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::FaultKind;
 use workload::{inputs::InputSet, number::Number};
 
 /// How a state comes about: by the steps of a track, or by what a fault makes of them. Steps count from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lineage {
     /// The first steps of a track, one after the other.
@@ -86,18 +87,30 @@ impl Lineage {
             Self::Continued { after, .. } => after + 1,
         }
     }
+}
 
-    /// In words.
-    pub fn named(self, inputs: &InputSet) -> String {
-        let name = |track: u32| inputs.tracks().get(track as usize).map_or("?", |track| track.name.as_str());
-        match self {
-            Self::Track { track, steps } => format!("step {steps} of '{}'", name(track)),
-            Self::Fault { kind, track, steps } => {
-                format!("step {steps} of '{}' with {}", name(track), kind.what_befell())
-            }
-            Self::Continued { track, step, other, after } => {
-                format!("step {step} of '{}' on the state of '{}' after its step {after}", name(track), name(other))
-            }
-        }
+/// A state by its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Named {
+    /// The sum of its inputs' codes.
+    pub sum: Number,
+    /// How it comes about; none where no track leads there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<Lineage>,
+    /// The track's name, and that of the other one where there is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tracks: Vec<String>,
+}
+
+impl Named {
+    pub(super) fn new(sum: Number, lineage: Option<Lineage>, inputs: &InputSet) -> Self {
+        let tracks = match lineage {
+            None => Vec::new(),
+            Some(Lineage::Track { track, .. } | Lineage::Fault { track, .. }) => vec![track],
+            Some(Lineage::Continued { track, other, .. }) => vec![track, other],
+        };
+        let name =
+            |track: u32| inputs.tracks().get(track as usize).map_or_else(String::new, |track| track.name.clone());
+        Self { sum, lineage, tracks: tracks.into_iter().map(name).collect() }
     }
 }

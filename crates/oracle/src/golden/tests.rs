@@ -73,7 +73,7 @@ fn an_answer_is_read_as_the_state_that_it_belongs_to() {
         }
         assert_eq!(golden.word(sum).map(|word| word.lineage), Some(lineage));
     }
-    assert_eq!(golden.named(of_track(1, 2).number(&golden.inputs)).name, "step 2 of 't1'");
+    assert_eq!(golden.named(of_track(1, 2).number(&golden.inputs)).tracks, ["t1"]);
     assert_eq!((golden.steps(), golden.most_responses()), (3, 1));
 }
 
@@ -81,7 +81,9 @@ fn an_answer_is_read_as_the_state_that_it_belongs_to() {
 fn what_is_like_nothing_says_how_far_it_is_off() {
     let golden = golden(VALUES, &all_of_tracks(), &[0.01, 0.02]);
     let seen = read(&golden, &[of_track(0, 2)], 2.75 + 0.5);
-    let Reading::Unlike(Some(Deviation { response: None, output, what })) = seen else { panic!("{seen:?}") };
+    let Reading::Unlike(Some(Misfit::Output(Deviation { response: None, output, what }))) = seen else {
+        panic!("{seen:?}")
+    };
     let expected = Differs::Number {
         element: 0,
         expected: "2.75".into(),
