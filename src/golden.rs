@@ -131,18 +131,18 @@ impl Subject {
         Calibration::new(player, Arc::clone(&self.blind)).run(progress).await.map_err(RunError::Endpoint)
     }
 
-    /// Sends each track once, alone, and returns the states whose outputs are others than the golden ones, and how many were compared.
+    /// Sends so many tracks once, alone, and returns the states whose outputs are others than the golden ones, and how many were compared.
     ///
     /// # Errors
     /// When the server does not answer as it should, or is another than the golden outputs are of.
-    pub async fn verify(&self, golden: &Arc<Golden>) -> Result<(usize, Vec<(Named, Misfit)>), RunError> {
+    pub async fn verify(&self, golden: &Arc<Golden>, tracks: usize) -> Result<(usize, Vec<(Named, Misfit)>), RunError> {
         let preflight = self.preflight(golden).await?;
         let (clock, liveness) = (Clock::started(), Liveness::default());
         let site = self.site(&preflight, &clock, &liveness);
         let mut player = Player::new(site, Arc::clone(golden)).map_err(RunError::Endpoint)?;
         let mut compared = 0;
         let mut differ = Vec::new();
-        for track in 0..golden.inputs.tracks().len() {
+        for track in 0..golden.inputs.tracks().len().min(tracks) {
             let steps: Vec<_> = (0..golden.steps() as usize).map(|step| (track, step)).collect();
             let seen = player.together(&[steps]).await.map_err(RunError::Endpoint)?;
             for (steps, gathered) in (1..).zip(seen.into_iter().flatten()) {
@@ -169,7 +169,7 @@ impl Subject {
     async fn preflight(&self, golden: &Arc<Golden>) -> Result<Preflight, RunError> {
         let asked = Preflight::ask(&self.client, &self.scenario, self.hints, Some(golden)).await;
         let preflight = asked.map_err(RunError::Endpoint)?;
-        match preflight.cannot_be_sent(&self.scenario) {
+        match preflight.rejects_golden().or_else(|| preflight.cannot_be_sent(&self.scenario)) {
             Some(why) => Err(RunError::Endpoint(why)),
             None => Ok(preflight),
         }

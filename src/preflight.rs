@@ -19,7 +19,11 @@ use self::{
     parts::{is_missing, missing, note},
     reaching::{check_server, no_inference_server},
 };
-use oracle::{Explainer, Occupancy, Rules, Words, diagnosis::ModelFacts, golden::Golden};
+use oracle::{
+    Explainer, Occupancy, Rules, Words,
+    diagnosis::ModelFacts,
+    golden::{Golden, Identity},
+};
 use wire::transport::{CallError, Client, Configuration, Declared};
 use workload::{
     arithmetic::Formula,
@@ -91,6 +95,9 @@ pub struct Preflight {
     /// What the model answers, where no formula says it.
     #[serde(skip)]
     pub golden: Option<Arc<Golden>>,
+    /// Which model that has to be of.
+    #[serde(skip)]
+    pub(crate) identity: Option<Identity>,
 }
 
 impl Preflight {
@@ -152,6 +159,11 @@ impl Preflight {
             .and_then(|()| value_bits(name, arithmetic, shape, scenario).map(drop));
         let inputs = self.golden.as_ref().and_then(|golden| golden::not_in_json(golden, name, scenario));
         numbers.err().or(inputs).or_else(|| self.cannot_take_ids(scenario))
+    }
+
+    /// Why the golden outputs are not this model's, if they are not. A model that the run loads anew may have another configuration.
+    pub(crate) fn rejects_golden(&self) -> Option<String> {
+        golden::is_of_another(self.golden.as_ref()?, self.identity.as_ref()?)
     }
 
     /// Why the model cannot take correlation IDs of the scenario's form, if it cannot.
@@ -261,9 +273,9 @@ impl Preflight {
         check_answers(name, arithmetic.answers, scenario)?;
         let version = declared.newest().map(str::to_owned);
         let mut model = Model { version, server, input, output, shape, arithmetic, ..known };
+        let identity = golden.map(|_| identity(&model, configuration.as_ref()));
         if let Some(golden) = golden {
-            let identity = identity(&model, configuration.as_ref());
-            golden_notes(golden, &identity, scenario, &mut notes)?;
+            notes.extend(golden_notes(golden, scenario));
             let outputs = golden.asked().map(str::to_owned).collect();
             model.tensors = Some(Arc::new(Tensors { inputs: Arc::clone(&golden.inputs), outputs }));
         }
@@ -280,7 +292,7 @@ impl Preflight {
         notes.extend(calls(scenario));
         let has_statistics = no_statistics.is_none();
         let (limits, golden) = (RunLimits::new(scenario, &model), golden.cloned());
-        Ok(Self { model, limits, parts, has_statistics, told, configuration, notes, golden })
+        Ok(Self { model, limits, parts, has_statistics, told, configuration, notes, golden, identity })
     }
 }
 

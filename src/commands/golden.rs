@@ -30,6 +30,10 @@ use workload::{
 
 /// Where golden files of `--golden auto` are kept, as the scripts' downloads are.
 const CACHE: &str = "SEQUENCE_STRESS_CACHE";
+/// How many golden files are kept: those that were written last.
+const KEPT: usize = 32;
+/// How many tracks tell whether a server still answers what a kept file has.
+const TRACKS_TRIED: usize = 2;
 /// After how long the user learns what a calibration does.
 const QUIET: Duration = Duration::from_secs(2);
 
@@ -62,7 +66,9 @@ fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
         scenario.target.model.clone_from(&golden.identity.model);
     }
     let (compared, differ) = runtime()?
-        .block_on(async { Subject::of(scenario.clone(), args.endpoint.hints(), &golden)?.verify(&golden).await })
+        .block_on(async {
+            Subject::of(scenario.clone(), args.endpoint.hints(), &golden)?.verify(&golden, usize::MAX).await
+        })
         .map_err(|error| Failure::of_run(error, &scenario.target.endpoint))?;
     print(|out| write_differences(compared, &differ, out));
     Ok(u8::from(!differ.is_empty()))
@@ -147,8 +153,15 @@ pub(super) fn expected(
             let runtime = runtime()?;
             let subject = runtime.block_on(subject).map_err(of_run)?;
             let path = cache()?.join(format!("{}.golden", subject.key()));
-            if let Ok(golden) = read_file(&path) {
-                return Ok(Some(Arc::new(golden)));
+            if let Ok(golden) = read_file(&path).map(Arc::new) {
+                // A model's weights are in no configuration.
+                let (_, differ) = runtime.block_on(subject.verify(&golden, TRACKS_TRIED)).map_err(of_run)?;
+                if differ.is_empty() {
+                    return Ok(Some(golden));
+                }
+                say_error(
+                    "the server answers otherwise than the golden file that was kept of this model: it is calibrated anew",
+                );
             }
             let golden = runtime.block_on(subject.calibrate(&mut said())).map_err(of_run)?;
             keep(&path, &golden)?;
@@ -181,8 +194,44 @@ fn keep(path: &Path, golden: &Golden) -> Result<(), Failure> {
     };
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(problem)?;
+        forget_oldest(folder);
     }
     let partial = path.with_extension(format!("{}.part", std::process::id()));
     fs::write(&partial, golden.to_bytes()).map_err(problem)?;
     fs::rename(&partial, path).map_err(problem)
+}
+
+/// Makes room for a golden file.
+fn forget_oldest(folder: &Path) {
+    let Ok(files) = fs::read_dir(folder) else { return };
+    let dated = |file: fs::DirEntry| Some((file.metadata().ok()?.modified().ok()?, file.path()));
+    let mut files: Vec<_> = files.filter_map(Result::ok).filter_map(dated).collect();
+    files.sort();
+    let surplus = (files.len() + 1).saturating_sub(KEPT);
+    for (_, path) in files.into_iter().take(surplus) {
+        // Another process may have been faster.
+        let _ = fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn of_many_golden_files_the_latest_are_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let written = |number: u64| {
+            let path = folder.path().join(format!("{number}.golden"));
+            let file = fs::File::create(&path).expect("a file");
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(number)).expect("a time");
+            path
+        };
+        let paths: Vec<_> = (1..=40).map(written).collect();
+        forget_oldest(folder.path());
+        let left = paths.iter().filter(|path| path.exists()).count();
+        assert!(left == KEPT - 1 && paths[39].exists() && !paths[0].exists(), "{left}");
+    }
 }

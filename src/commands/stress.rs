@@ -61,6 +61,9 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         scenario.target.metrics = Some(server.metrics.into());
     }
     let golden = expected(&args.expect, &scenario, &args.endpoint, scenario.longest())?;
+    if let Some(golden) = golden.as_ref().filter(|_| args.endpoint.model.is_none()) {
+        scenario.target.model.clone_from(&golden.identity.model);
+    }
     let replay = replay_line(&args.endpoint, &source, &load_words(args, &scenario), seed, &scenario.target);
     let saw_violation = Arc::default();
     let mut terminal = Terminal {

@@ -171,6 +171,7 @@ impl Suite<'_> {
         let endpoint = &self.args.endpoint;
         let source = Source::from_text(builtin.name, builtin.text);
         let mut overrides = endpoint.overrides();
+        overrides.model = overrides.model.or_else(|| Some(self.golden.as_ref()?.identity.model.clone()));
         if let Some(why) = not_for_the_transport(&source, &overrides)? {
             return Ok(ScenarioOutcome::Skipped(why));
         }
@@ -230,6 +231,9 @@ async fn one(
     let preflight = Preflight::ask(&client, &scenario, setup.hints, setup.golden.as_ref())
         .await
         .map_err(CommandFailure::could_not_test)?;
+    if let Some(why) = preflight.rejects_golden() {
+        return Err(CommandFailure::could_not_test(why));
+    }
     let unable = match beyond(&scenario, &preflight) {
         Some(why) => Some(why),
         // Looking does something to the server.

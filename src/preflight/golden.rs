@@ -1,7 +1,5 @@
 //! What is found out of a model that has no formula.
 
-use std::sync::Arc;
-
 use sha2::{Digest as _, Sha256};
 
 use super::{Hints, Note};
@@ -11,10 +9,11 @@ use workload::{
     answers::Answers,
     arithmetic::{Arithmetic, Formula},
     conversation::Transport,
-    inputs::{ElementType, InputSet, hex},
+    inputs::{ElementType, InputSet, InputTensor, hex, texts},
     model::{Model, Settings},
     number::Datatype,
-    scenario::Scenario,
+    scenario::{Population, Scenario},
+    sequence::Trait,
     tensor::{Shape, TensorSpec},
 };
 
@@ -65,37 +64,31 @@ pub(super) fn without_formula(
     Arithmetic { datatype: InputSet::DATATYPE, formula: Formula::Golden, answers, ..Arithmetic::default() }
 }
 
-/// What is said of golden outputs before a run. An error says why they are not this model's.
-pub(super) fn golden_notes(
-    golden: &Golden,
-    model: &Identity,
-    scenario: &Scenario,
-    notes: &mut Vec<Note>,
-) -> Result<(), String> {
-    let anew = "calibrate anew: sequence-stress golden";
-    let made = &golden.identity;
-    let name = &model.model;
-    if made.model != *name {
-        return Err(format!(
-            "the golden file is of model '{}', and the run is of model '{name}': {anew} -m {name}",
-            made.model
-        ));
-    }
+/// Why golden outputs are of another model, version or configuration, if they are.
+pub(super) fn is_of_another(golden: &Golden, model: &Identity) -> Option<String> {
+    let (made, name) = (&golden.identity, &model.model);
     let differs = |one: &Option<String>, other: &Option<String>| one.is_some() && other.is_some() && one != other;
-    if differs(&made.version, &model.version) {
-        let version = |version: &Option<String>| version.clone().unwrap_or_default();
-        return Err(format!(
-            "the golden file is of version {} of model '{name}', and the server has version {}: {anew} -m {name}",
-            version(&made.version),
-            version(&model.version)
-        ));
-    }
-    if differs(&made.configuration, &model.configuration) {
-        return Err(format!("the golden file is of another configuration of model '{name}': {anew} -m {name}"));
-    }
+    let version = |version: &Option<String>| version.clone().unwrap_or_default();
+    let (of, has) = if made.model != *name {
+        (format!("model '{}'", made.model), format!("the run is of model '{name}'"))
+    } else if differs(&made.version, &model.version) {
+        let has = format!("the server has version {}", version(&model.version));
+        (format!("version {} of model '{name}'", version(&made.version)), has)
+    } else if differs(&made.configuration, &model.configuration) {
+        let has = format!("the server has model '{name}' in another one");
+        (format!("one configuration of model '{name}'"), has)
+    } else {
+        return None;
+    };
+    Some(format!("the golden file is of {of}, and {has}: calibrate anew (sequence-stress golden -m {name})"))
+}
+
+/// What is said of golden outputs before a run.
+pub(super) fn golden_notes(golden: &Golden, scenario: &Scenario) -> Vec<Note> {
+    let mut notes = Vec::new();
     if !golden.judges() {
         notes.push(Note::NotChecked("what responses contain, because nothing is expected of their outputs".to_owned()));
-        return Ok(());
+        return notes;
     }
     for output in golden.outputs.iter().filter(|output| !output.is_judged()) {
         notes.push(Note::NotChecked(format!(
@@ -110,20 +103,40 @@ pub(super) fn golden_notes(
              (golden --steps {longest})"
         )));
     }
-    Ok(())
+    notes
 }
 
-/// Why inputs cannot be sent over a transport of the scenario, if they cannot.
-pub(super) fn not_in_json(golden: &Arc<Golden>, name: &str, scenario: &Scenario) -> Option<String> {
-    let is_json = scenario.populations.iter().any(|population| population.sending.transport().is_json());
+/// Why the model's tensors cannot go over a transport of the scenario, if they cannot: HTTP has no halves in JSON, no number that is none, and
+/// no bytes that are no text.
+pub(super) fn not_in_json(golden: &Golden, name: &str, scenario: &Scenario) -> Option<String> {
+    let mixes = scenario.draws_any(Trait::MixesTransports) && scenario.transports().into_iter().any(Transport::is_json);
+    let is_json = |population: &Population| population.sending.transport().is_json();
+    if !mixes && !scenario.populations.iter().any(is_json) {
+        return None;
+    }
+    let is_half = |datatype: ElementType| matches!(datatype, ElementType::Fp16 | ElementType::Bf16);
     let codes = golden.inputs.tracks().iter().flat_map(|track| &track.codes);
     let mut tensors = codes.flat_map(|code| golden.inputs.tensors(*code).unwrap_or_default());
-    let halves = [ElementType::Fp16, ElementType::Bf16];
-    let half = tensors.find(|tensor| is_json && halves.contains(&tensor.datatype))?;
+    let input = tensors.find(|tensor| is_half(tensor.datatype) || !is_in_json(tensor));
+    let output = golden.outputs.iter().find(|output| is_half(output.datatype));
+    let tensor = match (input, output) {
+        (Some(input), _) if is_half(input.datatype) => format!("takes {} of {}", input.name, input.datatype),
+        (Some(input), _) => format!("is sent {} with elements that JSON does not have", input.name),
+        (None, Some(output)) => format!("gives {}", output.spec),
+        (None, None) => return None,
+    };
+    let by = Transport::HttpBinary;
     Some(format!(
-        "model '{name}' takes {} of {}, which HTTP has as bytes alone: --transport {} (sending.transport)",
-        half.name,
-        half.datatype,
-        Transport::HttpBinary
+        "model '{name}' {tensor}, which HTTP has as bytes alone: --transport {by} (sending.transport), and no pattern that mixes transports"
     ))
+}
+
+/// Whether all elements can be written as JSON.
+fn is_in_json(InputTensor { datatype, data, .. }: &InputTensor) -> bool {
+    match datatype {
+        ElementType::Fp32 => data.as_chunks().0.iter().all(|element| f32::from_le_bytes(*element).is_finite()),
+        ElementType::Fp64 => data.as_chunks().0.iter().all(|element| f64::from_le_bytes(*element).is_finite()),
+        ElementType::Bytes => texts(data).all(|text| str::from_utf8(text).is_ok()),
+        _ => true,
+    }
 }

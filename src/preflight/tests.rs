@@ -35,6 +35,7 @@ pub(crate) fn told(scenario: &Scenario, told: Hints) -> Preflight {
         told,
         configuration: None,
         golden: None,
+        identity: None,
         notes,
     }
 }

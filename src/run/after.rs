@@ -60,7 +60,9 @@ impl Prepared {
             result.add(violation, observer);
         }
         self.look_at_what_is_left(&mut result, observer, interrupts).await;
-        if result.interrupted == Interrupted(false) && shared.liveness.gone.get().is_none() {
+        // Of a replay nobody asks why: the run that found the failure has told it.
+        let is_asked = shared.setup.given.is_none() && result.interrupted == Interrupted(false);
+        if is_asked && shared.liveness.gone.get().is_none() {
             let (site, scene) = (shared.site(&shared.preflight), std::sync::Arc::clone(&result.scene));
             tokio::select! {
                 () = naming::name(site, &scene, &mut result.violations) => {}

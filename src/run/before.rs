@@ -42,7 +42,7 @@ impl Prepared {
             .map_err(|error| RunError::Endpoint(error.to_string()))?;
         let mut preflight =
             Preflight::ask(&client, scenario, setup.hints, setup.golden.as_ref()).await.map_err(RunError::Endpoint)?;
-        if let Some(why) = preflight.cannot_be_sent(scenario) {
+        if let Some(why) = preflight.rejects_golden().or_else(|| preflight.cannot_be_sent(scenario)) {
             return Err(RunError::Endpoint(why));
         }
         preflight.probe(scenario, &access).await.map_err(RunError::Endpoint)?;

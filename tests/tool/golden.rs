@@ -19,7 +19,7 @@ use sequence_stress::{
     run::{RunError, RunResult, Setup},
 };
 use wire::simulation::Simulation;
-use workload::{inputs::Options, scenario::Scenario, seed::Seed};
+use workload::{conversation::Transport, inputs::Options, scenario::Scenario, seed::Seed};
 
 const SCENARIO: &str = "
 load = { workers = 4, iterations = 12 }
@@ -46,7 +46,10 @@ fn server(fault: Option<&str>) -> Server {
 
 fn on(server: &Server, model: &str, more: &str) -> Scenario {
     let patterns = if more.contains("patterns.common") { "" } else { PATTERNS };
-    scenario(&format!("{SCENARIO}{patterns}\n{more}\ntarget.endpoint = '{}'\ntarget.model = '{model}'", server.address))
+    scenario(&format!(
+        "{SCENARIO}{patterns}\n{more}\ntarget.endpoint = ['{}', 'http://{}']\ntarget.model = '{model}'",
+        server.address, server.http
+    ))
 }
 
 fn asked() -> Asked {
@@ -108,6 +111,33 @@ fn a_correct_server_is_not_accused_whatever_the_model_computes() {
             assert!(total.unjudged * 20 < total.answered() && total.completed > 200, "{model} {window}: {total:?}");
         }
     }
+}
+
+#[test]
+fn tensors_go_over_every_transport_that_has_a_form_for_them() {
+    for (model, by) in [
+        (GRU, Transport::GrpcUnary),
+        (GRU, Transport::Http),
+        (GRU, Transport::HttpBinary),
+        ("two_state_float32", Transport::Http),
+        ("any_tensors", Transport::GrpcUnary),
+        ("any_tensors", Transport::HttpBinary),
+    ] {
+        let result =
+            judged(model, None, &format!("sending.transport = '{by}'\nvalues.elements = {{ min = 1, max = 4 }}"));
+        let total = result.tally.total();
+        assert_eq!((result.violations, total.unjudged), (vec![], 0), "{model} {by}");
+        assert!(total.completed > 200, "{model} {by}: {total:?}");
+    }
+    let _simulation = Simulation::begin();
+    let server = server(None);
+    let golden = calibrated(&server, "any_tensors", &asked()).expect("it can be calibrated");
+    let json = run_by(Arc::new(golden), &server, "any_tensors", "sending.transport = 'http'");
+    let why = json.expect_err("JSON has no halves").to_string();
+    assert!(
+        why.contains("takes INPUT_") && why.contains("which HTTP has as bytes alone: --transport http-binary"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -241,7 +271,10 @@ fn a_golden_file_of_another_model_or_configuration_is_rejected_by_name() {
     assert!(other.starts_with("the golden file is of model 'gru_float32', and the run is of model"), "{other}");
     let slower = ModelOptions { max_batch_size: 2, ..ModelOptions::default() };
     let other = run_by(Arc::clone(&golden), &reference_server(slower, &[]), GRU, "").expect_err("other").to_string();
-    assert!(other.starts_with("the golden file is of another configuration of model 'gru_float32'"), "{other}");
+    assert!(
+        other.starts_with("the golden file is of one configuration of model 'gru_float32', and the server has"),
+        "{other}"
+    );
     // What is read from its file judges as what was made.
     let read = Golden::from_bytes(golden.to_bytes()).expect("it was written here");
     assert_eq!(run_by(Arc::new(read), &server, GRU, "").expect("it can be tested").violations, []);
@@ -254,7 +287,7 @@ fn a_verification_says_which_states_differ() {
     let golden = Arc::new(calibrated(&sound, GRU, &asked_of(GRU)).expect("it can be calibrated"));
     let verified = |server: &Server| {
         let scenario = on(server, GRU, "");
-        let verified = async { Subject::of(scenario, Hints::default(), &golden)?.verify(&golden).await };
+        let verified = async { Subject::of(scenario, Hints::default(), &golden)?.verify(&golden, usize::MAX).await };
         block_on(verified).expect("it can be asked")
     };
     assert_eq!(verified(&sound), (64, vec![]));
@@ -296,6 +329,8 @@ fn each_command_takes_the_golden_file_and_says_where_it_needs_one() {
         assert!(output.status.success() && text.contains("kinds of fault") == (made == "calibrated"), "{made}: {text}");
     }
 
+    // The file says which model it is of.
+    let server = ["--embedded", "--execution-time", "1ms"];
     let run = ["-i", "12", "-r", "7", "--fault", "skip-step:once@40", "--golden", &golden];
     let files = ["--failure", &failure, "--history", &history, "--history-keep", "all"];
     let (code, text) = told_by(&[&server, &run, &files]);

@@ -92,12 +92,26 @@ impl ElementType {
         }
         let mut count = 0;
         while !bytes.is_empty() {
-            let (length, rest) = bytes.split_first_chunk()?;
-            bytes = rest.get(usize::try_from(u32::from_le_bytes(*length)).ok()?..)?;
+            bytes = first_text(bytes)?.1;
             count += 1;
         }
         Some(count)
     }
+}
+
+/// The first of a tensor's texts, and the bytes behind it; none where they do not begin with one.
+fn first_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(u32::from_le_bytes(*length).try_into().ok()?)
+}
+
+/// The texts of a tensor of type BYTES, up to where its bytes are none.
+pub fn texts(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (text, rest) = first_text(bytes)?;
+        bytes = rest;
+        Some(text)
+    })
 }
 
 /// The type as the protocol has it. States are of no such type.

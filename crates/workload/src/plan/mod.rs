@@ -286,6 +286,8 @@ impl WorkerPlan {
 
 /// Lets a sequence send a track. A step with a flaw is rejected: it has the input of the step behind it, which is executed in its place.
 fn take_track(sequence: &mut Sequence, inputs: &InputSet, track: usize) {
+    // An input has its own shape, whatever `values.elements` says.
+    sequence.elements.clear();
     let mut executed = 0;
     for (step, value) in (0..).zip(&mut sequence.values) {
         *value = inputs.number(track, executed).value();

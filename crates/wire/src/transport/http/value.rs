@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use workload::inputs::ElementType;
+use workload::inputs::{ElementType, texts};
 
 /// Elements as JSON. Servers take no FP16 and BF16 there, so that they are asked for only where something else is wanted.
 pub(super) fn to_json(datatype: ElementType, bytes: &[u8]) -> Vec<Value> {
@@ -23,16 +23,6 @@ pub(super) fn to_json(datatype: ElementType, bytes: &[u8]) -> Vec<Value> {
         ElementType::Fp64 => all(bytes, f64::from_le_bytes),
         ElementType::Bytes => texts(bytes).map(|text| String::from_utf8_lossy(text).into()).collect(),
     }
-}
-
-/// The texts of a tensor of them.
-fn texts(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
-        let (length, rest) = bytes.split_first_chunk()?;
-        let (text, rest) = rest.split_at_checked(u32::from_le_bytes(*length).try_into().ok()?)?;
-        bytes = rest;
-        Some(text)
-    })
 }
 
 /// Elements in JSON, however they are nested, as the bytes that they are; none where they are no elements of this type.
