@@ -10,8 +10,6 @@ use oracle::golden::{Facts, FaultKind, Gathered, Golden, Lineage, Output, Visibl
 const ALONE: usize = 3;
 /// How many tracks are sent in full batches of themselves.
 const OF_THEMSELVES: usize = 8;
-/// In how many arrangements tracks are sent beside others.
-const ARRANGEMENTS: usize = 3;
 /// In how many tracks each fault is committed.
 const WITH_FAULTS: usize = 2;
 /// How many of a track's first steps faults are committed at; of the later ones at each that is twice one before.
@@ -52,15 +50,10 @@ impl<'s> Calibration<'s> {
                 progress("full batches of the same");
                 self.beside(&vec![track.clone(); width]).await?;
             }
-            for arrangement in 0..ARRANGEMENTS {
-                // Each time beside other neighbours, and in another place.
-                let in_order = (0..all.len()).map(|place| (place * (2 * arrangement + 1) + arrangement) % all.len());
-                let in_order: Vec<_> = in_order.collect();
+            for in_order in arrangements(all.len()) {
                 for group in in_order.chunks(width) {
                     progress("beside others");
-                    let mut group: Vec<_> = group.iter().map(|track| all[*track].clone()).collect();
-                    let turn = arrangement % group.len();
-                    group.rotate_left(turn);
+                    let group: Vec<_> = group.iter().map(|track| all[*track].clone()).collect();
                     self.beside(&group).await?;
                 }
             }
@@ -162,6 +155,14 @@ impl<'s> Calibration<'s> {
         }
         Ok(visible)
     }
+}
+
+/// So many tracks in orders in which each has other neighbours, and another place among them.
+fn arrangements(tracks: usize) -> [Vec<usize>; 3] {
+    let in_turn = (0..tracks).collect();
+    let from_the_end = (0..tracks).rev().collect();
+    let every_other = (0..tracks).step_by(2).chain((1..tracks).step_by(2)).collect();
+    [in_turn, from_the_end, every_other]
 }
 
 /// The steps at which a kind of fault is committed in a track: the step that is answered, what comes about, and what is sent.

@@ -24,8 +24,6 @@ pub(crate) struct Player<'s> {
     first_id: NonZeroU64,
     lanes: Vec<OwnStream>,
     sequence: u32,
-    /// How many steps were sent.
-    pub(crate) sent: u64,
 }
 
 impl<'s> Player<'s> {
@@ -38,7 +36,7 @@ impl<'s> Player<'s> {
         let first_id = free_ids(site.scenario, slots, LANES_MAX.into()).ok_or(
             "the scenario's correlation IDs leave none for the calibration: set a smaller correlation_ids.first",
         )?;
-        Ok(Self { site, golden, first_id, lanes: Vec::new(), sequence: 0, sent: 0 })
+        Ok(Self { site, golden, first_id, lanes: Vec::new(), sequence: 0 })
     }
 
     /// How many sequences the model executes at a time.
@@ -74,19 +72,15 @@ impl<'s> Player<'s> {
         let mut answers = vec![Vec::new(); sequences.len()];
         let longest = sequences.iter().map(Vec::len).max().unwrap_or(0);
         for number in 0..longest {
-            let mut sent = Vec::new();
-            for (lane, steps) in sequences.iter().enumerate().filter(|(_, steps)| number < steps.len()) {
-                let step = self.step(lane, steps, number);
-                if !self.lanes[lane].send(step) {
-                    return Err("a stream takes no step".to_owned());
-                }
-                self.sent += 1;
-                sent.push((lane, step.request, steps[number]));
-            }
+            let due = |lane: usize| sequences.get(lane).filter(|steps| number < steps.len());
+            let steps: Vec<_> =
+                (0..sequences.len()).map(|lane| due(lane).map(|steps| self.step(lane, steps, number))).collect();
             let (site, golden) = (self.site, &self.golden);
-            let waiting = self.lanes.iter_mut().enumerate().filter_map(|(lane, stream)| {
-                let (_, request, input) = *sent.iter().find(|(its, ..)| *its == lane)?;
-                Some(async move { Ok::<_, String>((lane, answer(site, golden, stream, request, input).await?)) })
+            let waiting = self.lanes.iter_mut().zip(steps).enumerate().filter_map(|(lane, (stream, step))| {
+                let step = step?;
+                // A stream that takes none is broken, and what it brings says why.
+                stream.send(step);
+                Some(async move { Ok::<_, String>((lane, answer(site, golden, stream, &step).await?)) })
             });
             for (lane, gathered) in try_join_all(waiting).await? {
                 answers[lane].push(gathered);
@@ -130,12 +124,14 @@ async fn answer(
     site: Site<'_>,
     golden: &Golden,
     stream: &mut OwnStream,
-    request: RequestId,
-    input: Number,
+    &Step { request, value, .. }: &Step,
 ) -> Result<Gathered, String> {
-    let of = || golden.inputs.place(input).unwrap_or_else(|| format!("step {} of a sequence", request.step + 1));
+    let of = || golden.inputs.place(value).unwrap_or_else(|| format!("step {} of a sequence", request.step + 1));
     let limit = site.preflight.limits.lost_after;
     match stream.answer(request, limit).await {
+        EventKind::Received(received) if received.request() != Some(request) => {
+            Err(format!("{} was answered with a response to '{}'", of(), received.id))
+        }
         EventKind::Received(received) => match &received.result {
             Err(why) => Err(format!("{} was answered with the error '{why}'", of())),
             Ok(first) => golden.gathered(first).ok_or_else(|| {

@@ -125,7 +125,10 @@ fn bytes_of(data: &TensorData) -> Cow<'_, [u8]> {
 }
 
 /// Responses to a step, in their order: for each its outputs in the order of the golden's, as shape and bytes.
-pub(super) type Answer<'a> = Vec<Vec<(&'a [i64], Cow<'a, [u8]>)>>;
+pub(super) type Answer<'a> = Vec<Vec<Seen<'a>>>;
+
+/// A tensor's shape and bytes.
+pub(super) type Seen<'a> = (&'a [i64], Cow<'a, [u8]>);
 
 fn of_gathered(gathered: &Gathered) -> Answer<'_> {
     gathered
@@ -181,7 +184,7 @@ impl Golden {
         responses.map(|response| self.tensors(response)).collect()
     }
 
-    fn tensors<'r>(&self, response: &'r Response) -> Option<Vec<(&'r [i64], Cow<'r, [u8]>)>> {
+    fn tensors<'r>(&self, response: &'r Response) -> Option<Vec<Seen<'r>>> {
         if response.outputs.len() != self.outputs.len() {
             return None;
         }
@@ -202,7 +205,7 @@ impl Golden {
 
     /// The responses to a step as they are kept; none where one is not of the model's form.
     pub fn gathered(&self, first: &Response) -> Option<Gathered> {
-        let owned = |(shape, bytes): (&[i64], Cow<[u8]>)| (shape.to_vec(), bytes.into_owned());
+        let owned = |(shape, bytes): Seen| (shape.to_vec(), bytes.into_owned());
         let answer = self.answer(first.all())?;
         Some(answer.into_iter().map(|outputs| outputs.into_iter().map(owned).collect()).collect())
     }
@@ -291,7 +294,7 @@ impl Golden {
 }
 
 impl Output {
-    fn tolerances_apart(&self, steps: u32, one: &(&[i64], Cow<[u8]>), other: &(&[i64], Cow<[u8]>)) -> f64 {
+    fn tolerances_apart(&self, steps: u32, one: &Seen, other: &Seen) -> f64 {
         if one.0 != other.0 {
             return f64::INFINITY;
         }
@@ -304,7 +307,7 @@ impl Output {
     }
 
     /// What differs in a tensor by more than it may.
-    fn differs(&self, steps: u32, known: &(&[i64], Cow<[u8]>), seen: &(&[i64], Cow<[u8]>)) -> Option<Differs> {
+    fn differs(&self, steps: u32, known: &Seen, seen: &Seen) -> Option<Differs> {
         if self.tolerances_apart(steps, known, seen) <= 1.0 {
             return None;
         }
