@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::facts::{Deviations, fingerprints, noise, tolerances};
+use super::facts::{Deviations, chosen, fingerprints, noise, tolerances};
 use crate::probe::player::{Player, Steps};
-use oracle::golden::{Facts, FaultKind, Gathered, Golden, Lineage, Output, Visible};
+use oracle::golden::{Facts, FaultKind, Gathered, Golden, Identity, Lineage, Output, Visible};
+use workload::inputs::{Coded, InputSet};
 
 /// How often each track is sent alone.
 const ALONE: usize = 3;
@@ -32,11 +33,7 @@ impl<'s> Calibration<'s> {
     }
 
     pub(super) async fn run(mut self, progress: &mut dyn FnMut(&str)) -> Result<Golden, String> {
-        let tracks: Vec<_> = self.golden.inputs.tracks().iter().map(|track| track.codes.len()).collect();
-        // A request that is a whole sequence is the only step of one.
-        let steps = |track: usize| if self.player.is_iterative() { 1 } else { tracks[track] };
-        let all: Vec<Steps> =
-            (0..tracks.len()).map(|track| (0..steps(track)).map(|step| (track, step)).collect()).collect();
+        let mut all = self.tracks();
         for _ in 0..ALONE {
             for track in &all {
                 progress("each sequence of inputs alone");
@@ -66,12 +63,39 @@ impl<'s> Calibration<'s> {
         let mut facts = Facts { noise: noise(&self.golden, &self.deviations, &self.known), ..Facts::default() };
         let mut golden = self.with(outputs.clone(), &facts, &BTreeMap::new());
         if golden.judges() {
+            let chosen = chosen(&golden);
+            if chosen.len() < all.len() {
+                facts.left_out = number(all.len() - chosen.len());
+                self.keep(&chosen);
+                all = self.tracks();
+                golden = self.with(outputs.clone(), &facts, &BTreeMap::new());
+            }
             facts.fingerprints = fingerprints(&golden);
             let mut faulty = BTreeMap::new();
             facts.visible = self.commit_faults(&golden, &all, &mut faulty, progress).await?;
             golden = self.with(outputs, &facts, &faulty);
         }
         Ok(golden)
+    }
+
+    /// All tracks. A request that is a whole sequence is the only step of one.
+    fn tracks(&self) -> Vec<Steps> {
+        let steps = |codes: &[i64]| if self.player.is_iterative() { 1 } else { codes.len() };
+        let track = |(track, of): (usize, &Coded)| (0..steps(&of.codes)).map(|step| (track, step)).collect();
+        self.golden.inputs.tracks().iter().enumerate().map(track).collect()
+    }
+
+    /// Goes on with these tracks alone.
+    fn keep(&mut self, chosen: &[usize]) {
+        let tracks = self.golden.inputs.to_tracks();
+        let inputs = Arc::new(InputSet::new(chosen.iter().map(|track| tracks[*track].clone()).collect()));
+        let identity = Identity { inputs: inputs.digest().to_owned(), ..self.golden.identity.clone() };
+        let outputs = self.golden.outputs.clone();
+        self.golden = Arc::new(Golden::new(identity, inputs, outputs, Facts::default(), []));
+        self.player.send_those_of(&self.golden);
+        let place = |track: &usize| chosen.iter().position(|its| its == track);
+        let known = std::mem::take(&mut self.known).into_iter();
+        self.known = known.filter_map(|((track, step), seen)| Some(((place(&track)?, step), seen))).collect();
     }
 
     /// Sends sequences side by side, and looks how far their answers are from those alone.
@@ -99,7 +123,6 @@ impl<'s> Calibration<'s> {
         facts: &Facts,
         faulty: &BTreeMap<(usize, Steps), (Lineage, Gathered)>,
     ) -> Golden {
-        let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let right = self.known.iter().map(|((track, step), gathered)| {
             (Lineage::Track { track: number(*track), steps: number(step + 1) }, gathered.clone())
         });
@@ -120,13 +143,13 @@ impl<'s> Calibration<'s> {
         if self.player.is_iterative() {
             return Ok(visible);
         }
-        let count = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        let count = number(all.len());
         for kind in FaultKind::ALL {
             progress("faults on purpose");
             let mut shown_by_step: BTreeMap<u32, bool> = BTreeMap::new();
             let mut seen = Visible { kind, tried: 0, shown: 0, from_step: None };
-            for track in 0..count.min(u32::try_from(WITH_FAULTS).unwrap_or(1)) {
-                let steps = u32::try_from(all[track as usize].len()).unwrap_or(u32::MAX);
+            for track in 0..count.min(number(WITH_FAULTS)) {
+                let steps = number(all[track as usize].len());
                 for lineage in faults(kind, track, steps, count) {
                     let (answered, lineage, path) = lineage;
                     let played = self.player.together(std::slice::from_ref(&path)).await?;
@@ -155,6 +178,10 @@ impl<'s> Calibration<'s> {
         }
         Ok(visible)
     }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// So many tracks in orders in which each has other neighbours, and another place among them.

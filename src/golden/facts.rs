@@ -10,6 +10,8 @@ const SAFETY: f64 = 8.0;
 const DISTINCT: f64 = 10.0;
 /// The most states whose pairs are compared.
 const COMPARED: usize = 512;
+/// The most states of a track that are compared with those of others.
+const OF_A_TRACK: usize = 24;
 
 /// How far answers to the same were apart, by output and step.
 pub(super) struct Deviations {
@@ -123,20 +125,56 @@ pub(super) fn noise(
 
 /// How many pairs of states that differ can be told apart.
 pub(super) fn fingerprints(golden: &Golden) -> Fingerprints {
-    let of_tracks: Vec<&Word> =
-        golden.words().iter().filter(|word| matches!(word.lineage, Lineage::Track { .. })).collect();
-    // Of many a part, spread over all.
-    let every = of_tracks.len().div_ceil(COMPARED).max(1);
-    let sample: Vec<_> = of_tracks.into_iter().step_by(every).collect();
+    let of_tracks: Vec<_> = states(golden).map(|(_, word)| word).collect();
+    let sample = some_of(&of_tracks, COMPARED);
     let mut found = Fingerprints::default();
     for (place, one) in sample.iter().enumerate() {
-        for other in &sample[..place] {
-            if one.lineage.sum(&golden.inputs) == other.lineage.sum(&golden.inputs) {
-                continue;
-            }
-            found.pairs += 1;
-            found.distinct += u64::from(golden.apart(one, other) >= DISTINCT);
-        }
+        sample[..place].iter().for_each(|other| compare(golden, one, other, &mut found));
     }
     found
+}
+
+/// The tracks whose states can be told apart from each other and from those of the tracks chosen before; all where none can.
+pub(super) fn chosen(golden: &Golden) -> Vec<usize> {
+    let mut by_track: BTreeMap<u32, Vec<&Word>> = BTreeMap::new();
+    for (track, word) in states(golden) {
+        by_track.entry(track).or_default().push(word);
+    }
+    let mut kept: Vec<Vec<&Word>> = Vec::new();
+    let mut chosen = Vec::new();
+    for (track, words) in &by_track {
+        let words = some_of(words, OF_A_TRACK);
+        let mut found = Fingerprints::default();
+        for (place, one) in words.iter().enumerate() {
+            let others = words[..place].iter().chain(kept.iter().flatten());
+            others.for_each(|other| compare(golden, one, other, &mut found));
+        }
+        // A track of one step has no pair of its own.
+        if found.pairs == 0 || found.are_enough() {
+            chosen.push(*track as usize);
+            kept.push(words);
+        }
+    }
+    if chosen.is_empty() { by_track.into_keys().map(|track| track as usize).collect() } else { chosen }
+}
+
+/// The states of tracks, each with its track.
+fn states(golden: &Golden) -> impl Iterator<Item = (u32, &Word)> {
+    golden.words().iter().filter_map(|word| match word.lineage {
+        Lineage::Track { track, .. } => Some((track, word)),
+        _ => None,
+    })
+}
+
+/// So many of some states at the most, spread over all.
+fn some_of<'w>(words: &[&'w Word], most: usize) -> Vec<&'w Word> {
+    words.iter().copied().step_by(words.len().div_ceil(most).max(1)).collect()
+}
+
+/// Counts two states that differ.
+fn compare(golden: &Golden, one: &Word, other: &Word, found: &mut Fingerprints) {
+    if one.lineage.sum(&golden.inputs) != other.lineage.sum(&golden.inputs) {
+        found.pairs += 1;
+        found.distinct += u64::from(golden.apart(one, other) >= DISTINCT);
+    }
 }

@@ -34,6 +34,10 @@ pub(crate) fn write_golden(golden: &Golden, out: &mut impl Write) -> io::Result<
             "  not deterministic enough to judge: the same inputs do not have the same outputs, so outputs are not judged"
         );
     }
+    if golden.facts.left_out > 0 {
+        let left_out = counted(golden.facts.left_out.into(), "track");
+        writeln!(out, "  left out: {left_out}, whose outputs do not tell states apart")?;
+    }
     let fingerprints = golden.facts.fingerprints;
     let enough = if fingerprints.are_enough() { "" } else { ": too few, so a run cannot be valid" };
     writeln!(

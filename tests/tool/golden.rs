@@ -22,7 +22,6 @@ use wire::simulation::Simulation;
 use workload::{conversation::Transport, inputs::Options, scenario::Scenario, seed::Seed};
 
 const SCENARIO: &str = "
-load = { workers = 4, iterations = 12 }
 contexts = { common = 2, rare = 0, rare_probability = 0 }
 limits = { lost_after_ms = 1000, step_ms = 2, settle_ms = 300, quiet_ms = 20, drain_ms = 1000, connect_ms = 2000 }
 length = { min = 3, max = 8, uniform = { min = 3, max = 8 } }
@@ -45,9 +44,10 @@ fn server(fault: Option<&str>) -> Server {
 }
 
 fn on(server: &Server, model: &str, more: &str) -> Scenario {
+    let load = if more.contains("load.") { "" } else { "load = { workers = 4, iterations = 12 }\n" };
     let patterns = if more.contains("patterns.common") { "" } else { PATTERNS };
     scenario(&format!(
-        "{SCENARIO}{patterns}\n{more}\ntarget.endpoint = ['{}', 'http://{}']\ntarget.model = '{model}'",
+        "{load}{SCENARIO}{patterns}\n{more}\ntarget.endpoint = ['{}', 'http://{}']\ntarget.model = '{model}'",
         server.address, server.http
     ))
 }
@@ -109,6 +109,20 @@ fn a_correct_server_is_not_accused_whatever_the_model_computes() {
             assert_eq!(result.violations, [], "{model} {window}");
             let total = result.tally.total();
             assert!(total.unjudged * 20 < total.answered() && total.completed > 200, "{model} {window}: {total:?}");
+        }
+    }
+}
+
+#[test]
+fn what_several_streams_and_cuts_leave_behind_accuses_nobody() {
+    const ORDER: &str = "patterns.common = { concurrent = 3, continue-elsewhere = 1, valid = 1, after-end = 1 }";
+    const CUTS: &str = "patterns.common = { valid = 2, cancel-queued = 1, cancel-executing = 1, cancel-restart = 1, restart-elsewhere = 1 }";
+    const OTHERS: &str = "patterns.common = { valid = 1, malformed = 2, end-twice = 1, burst = 1, shared-id = 1, reset = 1, half-close = 1 }";
+    for model in [GRU, "gru_implicit_float32", "gru_oldest_float32"] {
+        for patterns in [ORDER, CUTS, OTHERS] {
+            let result = judged(model, None, &format!("load.iterations = 40\nload.workers = 4\n{patterns}"));
+            assert_eq!(result.violations, [], "{model} {patterns}");
+            assert!(result.tally.total().unjudged < result.tally.total().answered(), "{model} {patterns}");
         }
     }
 }
@@ -278,6 +292,27 @@ fn a_golden_file_of_another_model_or_configuration_is_rejected_by_name() {
     // What is read from its file judges as what was made.
     let read = Golden::from_bytes(golden.to_bytes()).expect("it was written here");
     assert_eq!(run_by(Arc::new(read), &server, GRU, "").expect("it can be tested").violations, []);
+}
+
+#[test]
+fn tracks_whose_states_look_like_others_are_left_out() {
+    let _simulation = Simulation::begin();
+    let server = server(None);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("inputs.json");
+    let step = |value: f32| serde_json::json!({ "INPUT": vec![value; 16] });
+    // The second is nearly the first, and the third has nothing but nothing.
+    let tracks = [vec![0.5, -0.25, 0.75], vec![0.500_001, -0.25, 0.75], vec![0.0; 3], vec![-0.5, 0.5, 0.1]];
+    let data: Vec<Vec<_>> = tracks.iter().map(|track| track.iter().copied().map(step).collect()).collect();
+    std::fs::write(&path, serde_json::json!({ "data": data }).to_string()).expect("a file");
+    let compare = vec![("OUTPUT".to_owned(), Compare::Atol(1e-3))];
+    let mut asked = Asked { inputs: Some(path), compare, ..asked_of(GRU) };
+    (asked.options.tracks, asked.options.steps) = (None, NonZeroUsize::new(3));
+    let golden = calibrated(&server, GRU, &asked).expect("it can be calibrated");
+    let names: Vec<_> = golden.inputs.tracks().iter().map(|track| track.name.as_str()).collect();
+    assert_eq!((names.as_slice(), golden.facts.left_out), (&["sequence 1", "sequence 4"][..], 2));
+    assert!(golden.facts.fingerprints.are_enough(), "{:?}", golden.facts);
+    assert_eq!(run_by(Arc::new(golden), &server, GRU, "").expect("it can be tested").violations, []);
 }
 
 #[test]

@@ -53,6 +53,9 @@ pub(super) struct Knowledge {
     disturbed_until: Nanos,
     /// Whether a START of an iterative model was rejected because the sequence before may not have been ended yet.
     pub(super) met_an_end: bool,
+    /// Whether steps of the sequence may have been executed in another order than they were sent in: sums do not tell that, and outputs of a
+    /// model without a formula do.
+    unordered: bool,
     /// When the last answer came.
     pub(super) last_answer: Nanos,
 }
@@ -77,6 +80,7 @@ impl Knowledge {
             held_before: State::Live(None),
             disturbed_until: 0,
             met_an_end: false,
+            unordered: false,
             last_answer: 0,
         }
     }
@@ -146,6 +150,7 @@ impl Knowledge {
             }
         }
         let may_come = !requests.is_empty();
+        self.unordered |= may_come;
         self.strays.add(requests, until);
         if may_come && rules.arithmetic.answers.are_iterative() {
             // Each of its executions may come in between those of a later one.
@@ -213,9 +218,17 @@ impl Knowledge {
         self.possible = self.possible.without(sum);
     }
 
-    /// Whether requests of streams that were cut may be executed in between.
-    pub(super) fn may_have_strays(&self) -> bool {
-        self.strays.left(self.times.latest).next().is_some()
+    /// Whether what a request was executed on may have come about otherwise than by the steps that are known, in their order: requests of
+    /// streams that were cut may be executed in between, and streams do not order each other's requests.
+    pub(super) fn may_be_in_another_order(&self, request: &Request) -> bool {
+        let stray = || self.strays.left(self.times.latest).next().is_some();
+        let goes_on = || self.unordered && !request.step.start;
+        stray() || goes_on() || self.is_beside_others(request)
+    }
+
+    /// Whether another stream has requests of the ID under way.
+    fn is_beside_others(&self, request: &Request) -> bool {
+        self.histories.is_some() || self.streams().any(|(lane, stream)| lane != request.lane && !stream.is_quiet())
     }
 
     /// Whether the ID certainly has no sequence when the step comes.

@@ -248,12 +248,12 @@ impl<'o> Observation<'o> {
             self.violation(kind, Some(&request.step), evidence);
             return self.without_news(request, Outcome::Completed, Doubt::State);
         }
-        let may_have_strays = self.id.may_have_strays();
+        let is_uncertain = self.id.may_be_in_another_order(request);
         let verdict = self.id.answer(request, Answer::Sum(golden::unlike()), self.at, self.rules);
         self.id.forget_sum(golden::unlike());
         let verdict = match verdict {
-            // What they leave behind was not measured.
-            Judged::Wrong(_) if may_have_strays => Judged::Unjudged(Doubt::Stragglers),
+            // What another order leads to was not measured.
+            Judged::Wrong(_) if is_uncertain => Judged::Unjudged(Doubt::NotMeasured),
             other => other,
         };
         self.judged_by(golden, request, &verdict, None, misfit);
@@ -261,8 +261,8 @@ impl<'o> Observation<'o> {
 
     /// What an answer like nothing known would be judged as.
     fn judged_alone(&self, request: &Request) -> Judged {
-        if self.id.may_have_strays() {
-            return Judged::Unjudged(Doubt::Stragglers);
+        if self.id.may_be_in_another_order(request) {
+            return Judged::Unjudged(Doubt::NotMeasured);
         }
         self.id.clone().answer(request, Answer::Sum(golden::unlike()), self.at, self.rules)
     }

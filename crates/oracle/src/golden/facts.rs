@@ -26,6 +26,9 @@ workload::table! {
 pub struct Facts {
     /// By output: how far answers to the same were apart.
     pub noise: Vec<Noise>,
+    /// How many tracks were left out, because their outputs are like those of others or like each other.
+    #[serde(default)]
+    pub left_out: u32,
     /// How many states can be told apart.
     pub fingerprints: Fingerprints,
     /// Which faults the outputs show.

@@ -25,6 +25,7 @@ impl Knowledge {
         if matches!(answer, Answer::Sum(_)) {
             self.expiry.executed(&request);
         }
+        self.unordered = self.is_beside_others(&request) || (self.unordered && !request.step.start);
         let is_alone = self.is_alone(&request);
         if !is_alone && self.evidence.is_empty() {
             let mut states = self.possible.states();
