@@ -56,10 +56,7 @@ SEEN = "SEEN"
 
 
 class Fault:
-    """Decides when the planted fault happens.
-
-    models/host.py has nearly the same class: each of the two programs is copied alone into a model's folder.
-    """
+    """Decides when the planted fault happens."""
 
     def __init__(self, text, seed, marker):
         self.name, _, when = text.partition(":")

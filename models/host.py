@@ -354,6 +354,14 @@ class Constant:
         return f"input '{self.name}' is {sent.as_numpy().tolist()}, and this model takes {self.value.tolist()} only: send that{leave_out}"
 
 
+def sent(request, name):
+    """What a request has as an input. An error where it has none, which an optional input allows and the graph does not."""
+    tensor = pb_utils.get_input_tensor_by_name(request, name)
+    if tensor is None:
+        raise ValueError(f"a request of the batch has no input '{name}', and the model's file needs each of its inputs: send it")
+    return tensor.as_numpy()
+
+
 class Row:
     """One request of an execution: its tensors, and what the batcher says of it."""
 
@@ -363,7 +371,7 @@ class Row:
         self.is_start = bool(request.flags() & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START)
         self.key = index if model.is_direct else correlation_id
         self.asked = request.requested_output_names()
-        self.tensors = {name: pb_utils.get_input_tensor_by_name(request, name).as_numpy() for name in model.names}
+        self.tensors = {name: sent(request, name) for name in model.names}
         self.problem = next(filter(None, (constant.problem(request) for constant in model.constants)), None)
         # Only these rows change states and take part in faults.
         self.is_answered = not self.is_idle and not self.problem

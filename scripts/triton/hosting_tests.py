@@ -615,6 +615,11 @@ class Host(unittest.TestCase):
         (rejected,) = self.rated(is_optional=False).execute([with_rate(5, 1, 7, True)])
         self.assertEqual(rejected.error, "input 'RATE' is [[5]], and this model takes 2 only: send that")
 
+    def test_an_optional_input_that_is_not_sent_is_named(self):
+        host = self.rated(constants=None)
+        (rejected,) = host.execute([Request(1, 7, True)])
+        self.assertEqual(rejected.error, "ValueError: a request of the batch has no input 'RATE', and the model's file needs each of its inputs: send it")
+
     def test_a_constant_may_be_a_text(self):
         constant = host_module().Constant("INPUT", "en", [{"name": "INPUT", "data_type": "TYPE_STRING"}])
         self.assertIsNone(constant.problem(Request([b"en"], 7)))
