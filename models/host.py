@@ -52,10 +52,15 @@ FAULTS = {
     "skip-step": "a step in the middle of a sequence is answered as the one before it, and not executed",
     "execute-twice": "a step is executed twice; the answer is that of the second time",
 }
+# How many states that the server keeps a fault needs, if not one.
+STATES_NEEDED = {"exchange-states": 2}
 
 
 class Fault:
-    """Decides when the planted fault happens, and counts."""
+    """Decides when the planted fault happens, and counts.
+
+    models/accumulator.py has nearly the same class: each of the two programs is copied alone into a model's folder.
+    """
 
     def __init__(self, text, seed, marker):
         self.name, _, when = text.partition(":")
@@ -72,14 +77,11 @@ class Fault:
         if name != self.name:
             return False
         self.chances += 1
-        does = self._comes() if self.once_at is None else self.chances >= self.once_at and self._is_first_of_all_instances()
+        does = self.random.random() < self.probability if self.once_at is None else self.chances >= self.once_at and self._first_of_all_instances()
         self.committed += does
         return does
 
-    def _comes(self):
-        return self.random.random() < self.probability
-
-    def _is_first_of_all_instances(self):
+    def _first_of_all_instances(self):
         # Every instance is a process of its own: the one that creates the file commits the fault.
         try:
             os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
@@ -321,7 +323,8 @@ class State:
         return flat.reshape(self.shape)
 
     def keep(self, row, values):
-        self.kept[row.key] = values
+        # A copy: the rows of a batch share their memory.
+        self.kept[row.key] = values.copy()
         self.kept.move_to_end(row.key)
         if len(self.kept) > ENTRIES_MAX:
             self.kept.popitem(last=False)
@@ -334,7 +337,12 @@ class Constant:
         declared = next((tensor for tensor in tensors if tensor["name"] == name), None)
         if not declared:
             raise ValueError(f"the parameter sequence_stress_constants has '{name}', which is no input of the configuration")
-        self.name, self.value = name, np.array(value, dtype=numpy_type(declared["data_type"]))
+        self.name, self.is_optional = name, declared.get("optional", False)
+        dtype = numpy_type(declared["data_type"])
+        try:
+            self.value = texts(value) if dtype == np.object_ else np.array(value, dtype=dtype)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(f"the parameter sequence_stress_constants has {value!r} for '{name}', which is no {declared['data_type']}") from None
 
     def problem(self, request):
         """Why a request is rejected; None where it is not."""
@@ -342,7 +350,16 @@ class Constant:
         # What the row of an idle slot holds was sent by nobody.
         if sent is None or request.correlation_id() in NO_IDS or np.array_equal(sent.as_numpy().reshape(-1), self.value.reshape(-1)):
             return None
-        return f"input '{self.name}' is {sent.as_numpy().tolist()}, and this model takes {self.value.tolist()} only: send that, or leave '{self.name}' out"
+        leave_out = f", or leave '{self.name}' out" if self.is_optional else ""
+        return f"input '{self.name}' is {sent.as_numpy().tolist()}, and this model takes {self.value.tolist()} only: send that{leave_out}"
+
+
+def sent(request, name):
+    """What a request has as an input. An error where it has none, which an optional input allows and the graph does not."""
+    tensor = pb_utils.get_input_tensor_by_name(request, name)
+    if tensor is None:
+        raise ValueError(f"a request of the batch has no input '{name}', and the model's file needs each of its inputs: send it")
+    return tensor.as_numpy()
 
 
 class Row:
@@ -354,7 +371,7 @@ class Row:
         self.is_start = bool(request.flags() & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START)
         self.key = index if model.is_direct else correlation_id
         self.asked = request.requested_output_names()
-        self.tensors = {name: pb_utils.get_input_tensor_by_name(request, name).as_numpy() for name in model.names}
+        self.tensors = {name: sent(request, name) for name in model.names}
         self.problem = next(filter(None, (constant.problem(request) for constant in model.constants)), None)
         # Only these rows change states and take part in faults.
         self.is_answered = not self.is_idle and not self.problem
@@ -418,7 +435,7 @@ class TritonPythonModel:
         if not parameters.get("fault"):
             return NoFault()
         fault = Fault(parameters["fault"], parameters.get("fault_seed", "0"), str(folder / "fault-committed"))
-        needed = 2 if fault.name == "exchange-states" else 1
+        needed = STATES_NEEDED.get(fault.name, 1)
         if len(self.states) < needed:
             raise ValueError(f"parameter 'fault': '{fault.name}' needs {needed} of the states that the server keeps, and the model has {len(self.states)}")
         return fault
@@ -473,6 +490,8 @@ class TritonPythonModel:
         twice = {index for index, row in enumerate(rows) if row.is_answered and self.fault.happens("execute-twice")}
         if twice:
             # The other rows go through the graph beside them, and nothing is taken of that.
+            for index in twice:
+                self.untell_start(rows[index])
             again, last = self.step(rows, [after[index] if index in twice else states for index, states in enumerate(before)])
             for index in twice:
                 results[index], after[index] = again[index], last[index]
@@ -504,13 +523,17 @@ class TritonPythonModel:
         """Whether the row is a step in the middle of a sequence."""
         return bool(self.states) and row.is_answered and not row.is_start and row.key in self.states[0].kept
 
+    def untell_start(self, row):
+        """Has the graph see no START, at which it would forget the state."""
+        row.tensors.update((name, np.zeros_like(row.tensors[name])) for name in self.starts if name in row.tensors)
+
     def confuse(self, rows, before):
         """Has a planted fault change what the rows go on from."""
         for index, row in enumerate(rows):
             kept = [state.kept.get(row.key) for state in self.states]
             if row.is_start and row.is_answered and kept and kept[0] is not None and self.fault.happens("keep-state"):
                 before[index] = kept
-                row.tensors.update((name, np.zeros_like(row.tensors[name])) for name in self.starts if name in row.tensors)
+                self.untell_start(row)
         going_on = [index for index, row in enumerate(rows) if self.goes_on(row)]
         if len(going_on) >= 2 and self.fault.happens("swap-states"):
             one, other = going_on[:2]

@@ -68,7 +68,7 @@ def slots(config):
 
 
 class Server:
-    """A server that has models of scripts/silero."""
+    """A server that has models of scripts/silero. No call takes longer than RESPONSE_SECONDS."""
 
     def __init__(self, endpoint):
         import tritonclient.grpc as triton
@@ -76,19 +76,23 @@ class Server:
         self.endpoint = endpoint
         self.client = triton.InferenceServerClient(endpoint)
         self.problem = triton.InferenceServerException
-        try:
-            self.models = [name for name in repository.MODELS if self.client.is_model_ready(name)]
-        except self.problem as problem:
-            raise JudgeError(f"no server answers at {endpoint}: {problem.message()}: is it a gRPC endpoint?") from problem
+        self.models = [name for name in repository.MODELS if self.asked(self.client.is_model_ready, name)]
         if not self.models:
             raise JudgeError(f"the server at {endpoint} has none of {', '.join(repository.MODELS)}: serve a repository that scripts/silero wrote")
 
+    def asked(self, call, model):
+        """What the server answers to a call about a model."""
+        try:
+            return call(model, client_timeout=RESPONSE_SECONDS)
+        except self.problem as problem:
+            raise JudgeError(f"cannot ask the server at {self.endpoint} about {model}: {problem.message()}: is it a gRPC endpoint?") from problem
+
     def config(self, model):
-        return self.client.get_model_config(model).config
+        return self.asked(self.client.get_model_config, model).config
 
     def counts(self, model):
         """How many steps a model has answered, and in how many executions."""
-        (counts,) = self.client.get_inference_statistics(model).model_stats
+        (counts,) = self.asked(self.client.get_inference_statistics, model).model_stats
         return counts.inference_count, counts.execution_count
 
     def probabilities(self, model, every, at_once):

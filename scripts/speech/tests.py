@@ -196,6 +196,19 @@ class Judging(unittest.TestCase):
     def test_the_two_nearest_are_found_at_each_step(self):
         self.assertEqual(list(judge.nearest([[0.0, 1.0], [0.75, 0.5], [0.5]], 3)), [0.25, 0.5, None])
 
+    def test_a_server_that_does_not_answer_is_told_in_one_line(self):
+        class Problem(Exception):
+            def message(self):
+                return "gone"
+
+        server = object.__new__(judge.Server)
+        server.endpoint, server.problem, server.client = "HOST:1", Problem, mock.Mock()
+        server.client.get_model_config.side_effect = server.client.get_inference_statistics.side_effect = Problem
+        for ask in (server.config, server.counts):
+            with self.assertRaisesRegex(judge.JudgeError, "^cannot ask the server at HOST:1 about m: gone: is it a gRPC endpoint\\?$"):
+                ask("m")
+        server.client.get_model_config.assert_called_once_with("m", client_timeout=judge.RESPONSE_SECONDS)
+
     def test_only_streams_of_one_length_go_together(self):
         self.assertEqual(list(judge.groups(["ab", "c", "de", "fg", "h"], 2)), [[0, 2], [3], [1, 4]])
 

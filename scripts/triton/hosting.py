@@ -4,7 +4,6 @@ Native models and those of the Python backend stay as they are. Of the others, m
 as a Python package. What cannot be run is left out, and `Hosting.remarks` says why.
 """
 
-import ast
 import collections
 import json
 import shutil
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from verifying import install as runtimes
 
-from . import install, native
+from . import install, native, repository
 
 HOST = install.ROOT / "models/host.py"
 PYTHON = "python"
@@ -41,8 +40,6 @@ NOT_FOR_OPENVINO = ("TYPE_INT64", "TYPE_UINT32", "TYPE_UINT64", "TYPE_FP64", "TY
 VARIABLE = b"VarHandleOp"
 # Each instance of a model of the Python backend is a process.
 MANY_PROCESSES = 32
-# How many states that the server keeps a fault of the host needs, if not one.
-STATES_NEEDED = {"exchange-states": 2}
 # The Python backend has no tensors of these.
 NO_TENSORS = ("TYPE_BF16",)
 
@@ -53,9 +50,12 @@ class HostingError(Exception):
 
 def fault_names():
     """The names of the faults that can be planted in the host, from its table of them."""
-    module = ast.parse(HOST.read_text())
-    (faults,) = (node.value for node in module.body if isinstance(node, ast.Assign) and node.targets[0].id == "FAULTS")
-    return list(ast.literal_eval(faults))
+    return list(repository.constant(HOST, "FAULTS"))
+
+
+def states_needed(fault):
+    """How many states that the server keeps a fault of the host needs."""
+    return repository.constant(HOST, "STATES_NEEDED").get(fault, 1)
 
 
 class CannotHost(Exception):
@@ -170,7 +170,7 @@ class Hosted:
 
     def can_commit(self, fault):
         """Whether the model keeps what a fault of the host is about."""
-        return len(self.config.sequence_batching.state) >= STATES_NEEDED.get(fault, 1)
+        return len(self.config.sequence_batching.state) >= states_needed(fault)
 
     def configuration(self, packages, planted):
         """The configuration with which the Python backend serves the model; `planted` are parameters for the host, by name."""
@@ -290,7 +290,7 @@ class Hosting:
 
     def needed(self):
         """What a model has to have for the fault."""
-        count = STATES_NEEDED.get(self.fault, 1)
+        count = states_needed(self.fault)
         return f"{count} states that the server keeps" if count > 1 else "state that the server keeps"
 
     def remarks(self):

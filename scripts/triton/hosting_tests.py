@@ -234,7 +234,8 @@ class Planting(Repository):
 
     def test_the_faults_are_those_of_the_table(self):
         self.assertEqual(hosting.fault_names(), list(host_module().FAULTS))
-        self.assertLessEqual(set(hosting.STATES_NEEDED), set(hosting.fault_names()))
+        self.assertLessEqual(set(host_module().STATES_NEEDED), set(hosting.fault_names()))
+        self.assertEqual([hosting.states_needed(fault) for fault in ("exchange-states", "keep-state")], [2, 1])
 
 
 class Runtimes(unittest.TestCase):
@@ -391,7 +392,7 @@ class Host(unittest.TestCase):
         parameters["sequence_stress_hosted"] = json.dumps(told)
         config = {
             "max_batch_size": batch,
-            "input": [{"name": "INPUT", **tensor}, *({"name": name, "data_type": "TYPE_INT32", "dims": [1]} for name in inputs)],
+            "input": [{"name": "INPUT", **tensor}, *({"data_type": "TYPE_INT32", "dims": [1], **given} for given in inputs)],
             "output": [{"name": "OUTPUT", **tensor}],
             "sequence_batching": {"control_input": controls, **({"oldest": {}} if oldest else {})},
             "parameters": {name: {"string_value": text} for name, text in parameters.items() if text},
@@ -491,9 +492,10 @@ class Host(unittest.TestCase):
         self.assertEqual(said.getvalue().splitlines(), [f"{told} 1 of 1 chances", f"{told} 0 of 1 chances"])
 
     def test_a_graph_that_resets_at_start_is_not_told_it(self):
-        host = self.host([self.state(initial="zero")], fault="keep-state")
-        self.assertEqual(self.sequences(host)[-1], 11)
-        self.assertEqual(host.graph.seen["START"], [[0]])
+        for fault, answer in [("keep-state", 11), ("execute-twice", 10)]:
+            host = self.host([self.state(initial="zero")], fault=fault)
+            self.assertEqual(self.sequences(host)[-1], answer)
+            self.assertEqual(host.graph.seen["START"], [[0]])
 
     def test_states_of_ids_are_confused_with_those_of_other_ids(self):
         host = self.faulty("state-of-another-slot:once@1", oldest=True, folder=tempfile.mkdtemp())
@@ -586,10 +588,16 @@ class Host(unittest.TestCase):
         self.answers(host, Request(1, "seven", True), Request(2), Request(3, 9, True))
         self.assertEqual(host.graph.seen["ID"], [[b"seven"], [b""], [b"9"]])
 
-    def rated(self, constants='{"RATE": 2}', **parameters):
+    def test_what_is_kept_of_a_row_is_not_the_whole_batch(self):
+        host = self.host([self.state(initial="zero")])
+        self.answers(host, Request(1, 7, True), Request(10, 8, True))
+        self.assertEqual([values.base for values in host.states[0].kept.values()], [None, None])
+
+    def rated(self, constants='{"RATE": 2}', is_optional=True, **parameters):
         """A host of Rated, whose sequences begin with 0."""
+        rate = {"name": "RATE", "optional": is_optional}
         with mock.patch.dict(globals(), {"Sum": Rated}):
-            return self.host([self.state(initial="zero")], inputs=["RATE"], sequence_stress_constants=constants, **parameters)
+            return self.host([self.state(initial="zero")], inputs=[rate], sequence_stress_constants=constants, **parameters)
 
     def test_a_constant_is_given_to_the_graph_as_it_is(self):
         for constants, answer in [('{"RATE": 2}', [2]), ('{"RATE": 3}', [3])]:
@@ -604,6 +612,18 @@ class Host(unittest.TestCase):
         self.assertEqual((accepted.error, accepted.outputs, idle.error), (None, {"OUTPUT": [[40]]}, None))
         self.assertEqual(rejected.error, "input 'RATE' is [[5]], and this model takes 2 only: send that, or leave 'RATE' out")
         self.assertEqual(self.answers(host, Request(1, 7), Request(10, 8)), [[4], [60]])
+        (rejected,) = self.rated(is_optional=False).execute([with_rate(5, 1, 7, True)])
+        self.assertEqual(rejected.error, "input 'RATE' is [[5]], and this model takes 2 only: send that")
+
+    def test_an_optional_input_that_is_not_sent_is_named(self):
+        host = self.rated(constants=None)
+        (rejected,) = host.execute([Request(1, 7, True)])
+        self.assertEqual(rejected.error, "ValueError: a request of the batch has no input 'RATE', and the model's file needs each of its inputs: send it")
+
+    def test_a_constant_may_be_a_text(self):
+        constant = host_module().Constant("INPUT", "en", [{"name": "INPUT", "data_type": "TYPE_STRING"}])
+        self.assertIsNone(constant.problem(Request([b"en"], 7)))
+        self.assertIn("is [[b'de']], and this model takes b'en' only", constant.problem(Request([b"de"], 7)))
 
     def test_a_rejected_request_takes_part_in_no_fault(self):
         faults = sorted(set(host_module().FAULTS) - {"exchange-states"})
@@ -634,6 +654,8 @@ class Host(unittest.TestCase):
             ("16000", "sequence_stress_constants is '16000', which is no JSON object"),
             ("{", "sequence_stress_constants is '{', which is no JSON object"),
             ('{"SR": 1}', "sequence_stress_constants has 'SR', which is no input"),
+            ('{"RATE": "fast"}', "sequence_stress_constants has 'fast' for 'RATE', which is no TYPE_INT32"),
+            ('{"RATE": null}', "sequence_stress_constants has None for 'RATE', which is no TYPE_INT32"),
         ]:
             with self.assertRaisesRegex(ValueError, words):
                 self.rated(constants)

@@ -29,13 +29,18 @@ def dtypes():
     return names
 
 
+def constant(program, name):
+    """What a program of models/ calls `name`; the program is not run."""
+    module = ast.parse(program.read_text())
+    (value,) = (node.value for node in module.body if isinstance(node, ast.Assign) and node.targets[0].id == name)
+    return ast.literal_eval(value)
+
+
 def fault_names(python):
     """The names of the faults that can be planted in the models."""
     if not python:
         return native.fault_names()
-    module = ast.parse(ACCUMULATOR.read_text())
-    (faults,) = (node.value for node in module.body if isinstance(node, ast.Assign) and node.targets[0].id == "FAULTS")
-    return list(ast.literal_eval(faults))
+    return list(constant(ACCUMULATOR, "FAULTS"))
 
 
 def selections(python, chosen):

@@ -23,9 +23,9 @@ def head(weights, values):
 
 def gates(weights, count):
     """The weights of each gate: for INPUT, for the state, and the biases of both."""
-    (of_input,), (of_state,), (bias,) = (numpy.split(weights[name], 1) for name in ("cell.W", "cell.R", "cell.B"))
-    biases = numpy.split(bias[0], 2 * count)
-    return list(zip(numpy.split(of_input[0], count), numpy.split(of_state[0], count), biases[:count], biases[count:]))
+    of_input, of_state, bias = (weights[name][0] for name in ("cell.W", "cell.R", "cell.B"))
+    biases = numpy.split(bias, 2 * count)
+    return list(zip(numpy.split(of_input, count), numpy.split(of_state, count), biases[:count], biases[count:]))
 
 
 def gru(weights, given, state):
