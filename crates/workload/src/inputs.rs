@@ -20,11 +20,12 @@ use crate::{
     tensor::{TensorSpec, elements},
 };
 
-use self::{random::RangeArg, shape::ShapeArg};
 pub use self::{
+    element::{Element, append_text, texts},
     read::read,
     set::{Coded, InputSet, Values, hex},
 };
+use self::{random::RangeArg, shape::ShapeArg};
 
 table! {
     /// The type of a tensor's elements, in the protocol's spelling.
@@ -86,17 +87,11 @@ impl ElementType {
     }
 
     /// How many elements these bytes are; none where they are no whole number of elements.
-    pub fn count(self, mut bytes: &[u8]) -> Option<usize> {
-        if let Some(size) = self.size() {
-            return bytes.len().is_multiple_of(size).then_some(bytes.len() / size);
+    pub fn count(self, bytes: &[u8]) -> Option<usize> {
+        match self.size() {
+            Some(size) => bytes.len().is_multiple_of(size).then_some(bytes.len() / size),
+            None => texts(bytes).try_fold(0, |count, text| text.map(|_| count + 1)),
         }
-        let mut count = 0;
-        while !bytes.is_empty() {
-            let (length, rest) = bytes.split_first_chunk()?;
-            bytes = rest.get(usize::try_from(u32::from_le_bytes(*length)).ok()?..)?;
-            count += 1;
-        }
-        Some(count)
     }
 }
 
