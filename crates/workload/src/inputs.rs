@@ -272,6 +272,9 @@ pub fn check(tracks: &[Track], declared: &[TensorSpec], optional: &[String]) -> 
 }
 
 fn check_step(step: &[InputTensor], declared: &[TensorSpec], optional: &[String]) -> Result<(), String> {
+    if step.is_empty() && !declared.is_empty() && declared.iter().all(|spec| optional.contains(&spec.name)) {
+        return Err("it has no inputs: give at least one of those that the model may be sent".to_owned());
+    }
     for (place, tensor) in step.iter().enumerate() {
         let Some(spec) = declared.iter().find(|spec| spec.name == tensor.name) else {
             return Err(no_input(&tensor.name, declared));
@@ -369,6 +372,10 @@ mod tests {
         assert_eq!(problem(Vec::new()), "'t' has no steps: each sequence of inputs needs at least one");
         assert_eq!(problem(vec![vec![right.clone(), right]]), "'t', step 1: input 'A' is there twice");
         assert!(check(&[], &[], &[]).is_err());
+        let track = Track { name: "t".into(), steps: vec![Vec::new()], pauses: Vec::new() };
+        let nothing = check(&[track], &[spec("A", "FP16", &[1])], &["A".to_owned()]);
+        let expected = "'t', step 1: it has no inputs: give at least one of those that the model may be sent";
+        assert_eq!(nothing, Err(expected.to_owned()));
     }
 
     #[test]
