@@ -189,7 +189,7 @@ mod tests {
         let path = folder.path().join("many.npz");
         let header = "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 80000), }\n";
         let length = u16::try_from(header.len()).expect("short").to_le_bytes();
-        let array = [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), &[0; 80_000]].concat();
+        let array = [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), &vec![0; 80_000]].concat();
         let mut archive = ZipWriter::new(File::create(&path).expect("a file"));
         for name in ["I.npy", "J.npy", "K.npy"] {
             archive.start_file(name, SimpleFileOptions::default()).expect("an entry");
@@ -203,7 +203,7 @@ mod tests {
         // Steps of a byte take more than their bytes.
         let declared = [TensorSpec { name: "I".into(), datatype: "UINT8".into(), shape: vec![] }];
         let bytes = header.replace("(1, 80000)", "(80000, 1)");
-        let bytes = [b"\x93NUMPY\x01\x00", &length[..], bytes.as_bytes(), &[0; 80_000]].concat();
+        let bytes = [b"\x93NUMPY\x01\x00", &length[..], bytes.as_bytes(), &vec![0; 80_000]].concat();
         let array = Array::read(&bytes).expect("an array");
         let mut reader = Reader { budget: Budget(100_000), ..Reader::new(&declared, &options) };
         assert_eq!(reader.track(&path, vec![("I".to_owned(), array)]), Err(Budget::too_much()));
