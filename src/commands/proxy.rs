@@ -6,8 +6,10 @@ use std::{
     io::{self, Read as _, Write as _},
     net::SocketAddr,
     path::PathBuf,
-    sync::Arc,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -55,8 +57,9 @@ pub(super) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let carried = runtime.block_on(carry(args, &network, listening, recording.as_ref()));
     // What is still under way ends with it.
     runtime.shutdown_background();
-    carried?;
-    recording.map_or(Ok(0), Recording::finish)
+    // However it ended, the file gets what was recorded.
+    let finished = recording.map_or(Ok(0), Recording::finish);
+    carried.and(finished)
 }
 
 fn cannot_listen(at: SocketAddr) -> impl Fn(io::Error) -> Failure {

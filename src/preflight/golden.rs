@@ -114,13 +114,12 @@ pub(super) fn not_in_json(golden: &Golden, name: &str, scenario: &Scenario) -> O
     if !mixes && !scenario.populations.iter().any(is_json) {
         return None;
     }
-    let is_half = |datatype: ElementType| matches!(datatype, ElementType::Fp16 | ElementType::Bf16);
     let codes = golden.inputs.tracks().iter().flat_map(|track| &track.codes);
     let mut tensors = codes.flat_map(|code| golden.inputs.tensors(*code).unwrap_or_default());
-    let input = tensors.find(|tensor| is_half(tensor.datatype) || !is_in_json(tensor));
-    let output = golden.outputs.iter().find(|output| is_half(output.datatype));
+    let input = tensors.find(|tensor| !is_in_json(tensor));
+    let output = golden.outputs.iter().find(|output| !output.datatype.is_in_json());
     let tensor = match (input, output) {
-        (Some(input), _) if is_half(input.datatype) => format!("takes {} of {}", input.name, input.datatype),
+        (Some(input), _) if !input.datatype.is_in_json() => format!("takes {} of {}", input.name, input.datatype),
         (Some(input), _) => format!("is sent {} with elements that JSON does not have", input.name),
         (None, Some(output)) => format!("gives {}", output.spec),
         (None, None) => return None,
@@ -136,7 +135,7 @@ fn is_in_json(InputTensor { datatype, data, .. }: &InputTensor) -> bool {
     match datatype {
         ElementType::Fp32 => data.as_chunks().0.iter().all(|element| f32::from_le_bytes(*element).is_finite()),
         ElementType::Fp64 => data.as_chunks().0.iter().all(|element| f64::from_le_bytes(*element).is_finite()),
-        ElementType::Bytes => texts(data).all(|text| str::from_utf8(text).is_ok()),
-        _ => true,
+        ElementType::Bytes => texts(data).flatten().all(|text| str::from_utf8(text).is_ok()),
+        _ => datatype.is_in_json(),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Modules of one paragraph may use each other; a paragraph uses those above it.
 
+mod contents;
 pub mod proto;
 
 pub mod net;

@@ -20,11 +20,12 @@ use crate::{
     tensor::{TensorSpec, elements},
 };
 
-use self::{random::RangeArg, shape::ShapeArg};
 pub use self::{
+    element::{Element, append_text, texts},
     read::read,
     set::{Coded, InputSet, Values, hex},
 };
+use self::{random::RangeArg, shape::ShapeArg};
 
 table! {
     /// The type of a tensor's elements, in the protocol's spelling.
@@ -86,32 +87,12 @@ impl ElementType {
     }
 
     /// How many elements these bytes are; none where they are no whole number of elements.
-    pub fn count(self, mut bytes: &[u8]) -> Option<usize> {
-        if let Some(size) = self.size() {
-            return bytes.len().is_multiple_of(size).then_some(bytes.len() / size);
+    pub fn count(self, bytes: &[u8]) -> Option<usize> {
+        match self.size() {
+            Some(size) => bytes.len().is_multiple_of(size).then_some(bytes.len() / size),
+            None => texts(bytes).try_fold(0, |count, text| text.map(|_| count + 1)),
         }
-        let mut count = 0;
-        while !bytes.is_empty() {
-            bytes = first_text(bytes)?.1;
-            count += 1;
-        }
-        Some(count)
     }
-}
-
-/// The first of a tensor's texts, and the bytes behind it; none where they do not begin with one.
-fn first_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = bytes.split_first_chunk()?;
-    rest.split_at_checked(u32::from_le_bytes(*length).try_into().ok()?)
-}
-
-/// The texts of a tensor of type BYTES, up to where its bytes are none.
-pub fn texts(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
-        let (text, rest) = first_text(bytes)?;
-        bytes = rest;
-        Some(text)
-    })
 }
 
 /// The type as the protocol has it. States are of no such type.
@@ -291,6 +272,9 @@ pub fn check(tracks: &[Track], declared: &[TensorSpec], optional: &[String]) -> 
 }
 
 fn check_step(step: &[InputTensor], declared: &[TensorSpec], optional: &[String]) -> Result<(), String> {
+    if step.is_empty() && !declared.is_empty() && declared.iter().all(|spec| optional.contains(&spec.name)) {
+        return Err("it has no inputs: give at least one of those that the model may be sent".to_owned());
+    }
     for (place, tensor) in step.iter().enumerate() {
         let Some(spec) = declared.iter().find(|spec| spec.name == tensor.name) else {
             return Err(no_input(&tensor.name, declared));
@@ -388,6 +372,10 @@ mod tests {
         assert_eq!(problem(Vec::new()), "'t' has no steps: each sequence of inputs needs at least one");
         assert_eq!(problem(vec![vec![right.clone(), right]]), "'t', step 1: input 'A' is there twice");
         assert!(check(&[], &[], &[]).is_err());
+        let track = Track { name: "t".into(), steps: vec![Vec::new()], pauses: Vec::new() };
+        let nothing = check(&[track], &[spec("A", "FP16", &[1])], &["A".to_owned()]);
+        let expected = "'t', step 1: it has no inputs: give at least one of those that the model may be sent";
+        assert_eq!(nothing, Err(expected.to_owned()));
     }
 
     #[test]

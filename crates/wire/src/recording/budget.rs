@@ -39,7 +39,7 @@ impl Held {
     }
 
     /// Adds bytes, if there is room.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Loss> {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Loss> {
         if self.bytes.len() + bytes.len() > REQUEST_MAX {
             return Err(Loss::TooLarge);
         }
@@ -50,6 +50,13 @@ impl Held {
 
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+}
+
+/// Adds bytes to what is kept of a request. Where there is no room nothing of it is kept any more.
+pub(super) fn keep(held: &mut Result<Held, Loss>, bytes: &[u8]) {
+    if let Err(loss) = held.as_mut().map_or(Ok(()), |kept| kept.push(bytes)) {
+        *held = Err(loss);
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, mem, sync::Arc};
 
 use super::{
     Form, Loss,
-    budget::{Budget, Held},
+    budget::{Budget, Held, keep},
     tap::{Unreadable, Whole},
 };
 
@@ -177,11 +177,7 @@ impl Messages {
                 Self::Message { is_compressed, left, held } => {
                     let piece = split(&mut bytes, *left);
                     *left -= piece.len();
-                    if let Ok(kept) = held
-                        && let Err(loss) = kept.push(piece)
-                    {
-                        *held = Err(loss);
-                    }
+                    keep(held, piece);
                     if *left > 0 {
                         return;
                     }

@@ -1,13 +1,13 @@
 //! HTTP/1.1 from the client: its requests, and the bodies of those that are inferences.
 
-use std::{borrow::Cow, mem, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 use httparse::{EMPTY_HEADER, Status, parse_chunk_size};
 use percent_encoding::percent_decode_str;
 
 use super::{
     Form, Loss,
-    budget::{Budget, Held},
+    budget::{Budget, Held, keep},
     tap::{Unreadable, Whole},
 };
 
@@ -21,8 +21,8 @@ const HEADERS_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     part: Part,
-    /// The body that comes.
-    body: Body,
+    /// The body that comes, if it is one that is wanted.
+    body: Option<(Form, Result<Held, Loss>)>,
     /// How many requests began.
     begun: u32,
 }
@@ -41,10 +41,6 @@ enum Part {
     /// What stands behind the last piece, line by line.
     Trailer(Vec<u8>),
 }
-
-/// A body, if it is one that is wanted.
-#[derive(Debug, Default)]
-struct Body(Option<(Form, Result<Held, Loss>)>);
 
 /// What a head says of its body.
 struct Head {
@@ -88,7 +84,9 @@ impl Requests {
                 Part::Data { left, is_piece } => {
                     let here = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
                     let (data, rest) = bytes.split_at(here);
-                    self.body.push(data);
+                    if let Some((_, held)) = &mut self.body {
+                        keep(held, data);
+                    }
                     bytes = rest;
                     *left -= here as u64;
                     if *left == 0 {
@@ -135,7 +133,7 @@ impl Requests {
     /// Goes on behind a head.
     fn begin(&mut self, Head { form, length }: Head, budget: &Arc<Budget>, whole: &mut impl FnMut(Whole)) {
         self.begun = self.begun.saturating_add(1);
-        self.body = Body(form.map(|form| (form, Held::new(budget))));
+        self.body = form.map(|form| (form, Held::new(budget)));
         match length {
             Length::Known(0) => self.end(whole),
             Length::Known(left) => self.part = Part::Data { left, is_piece: false },
@@ -146,19 +144,8 @@ impl Requests {
     /// Goes on behind a body.
     fn end(&mut self, whole: &mut impl FnMut(Whole)) {
         self.part = Part::default();
-        if let Some((form, held)) = mem::take(&mut self.body).0 {
+        if let Some((form, held)) = self.body.take() {
             whole((self.begun, form, held));
-        }
-    }
-}
-
-impl Body {
-    fn push(&mut self, bytes: &[u8]) {
-        if let Some((_, held)) = &mut self.0
-            && let Ok(kept) = held
-            && let Err(loss) = kept.push(bytes)
-        {
-            *held = Err(loss);
         }
     }
 }

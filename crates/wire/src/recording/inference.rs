@@ -75,13 +75,6 @@ pub(super) fn input(name: String, datatype: &str, shape: Vec<i64>, data: Vec<u8>
     Ok(Input { name, datatype, shape, data })
 }
 
-/// Adds a text as raw contents have it.
-pub(super) fn push_text(out: &mut Vec<u8>, text: &[u8]) -> Option<()> {
-    out.extend(u32::try_from(text.len()).ok()?.to_le_bytes());
-    out.extend(text);
-    Some(())
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;

@@ -8,10 +8,8 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::inference::{
-    IN_SHARED_MEMORY, Id, Inference, NOT_READABLE, Reason, UNKNOWN_TYPE, WRONG_DATA, input, push_text,
-};
-use workload::inputs::{ElementType, recording::Input};
+use super::inference::{IN_SHARED_MEMORY, Id, Inference, NOT_READABLE, Reason, UNKNOWN_TYPE, WRONG_DATA, input};
+use workload::inputs::{Element, ElementType, recording::Input};
 
 /// The JSON, as far as it is looked at.
 #[derive(Deserialize)]
@@ -104,6 +102,13 @@ struct Elements<'o> {
     out: &'o mut Vec<u8>,
 }
 
+impl Elements<'_> {
+    fn append<E: de::Error>(self, element: Element<'_>) -> Result<(), E> {
+        let Self { datatype, out } = self;
+        if datatype.append_from_json(element, out) { Ok(()) } else { Err(E::custom("it is no element")) }
+    }
+}
+
 impl<'de> DeserializeSeed<'de> for Elements<'_> {
     type Value = ();
 
@@ -125,50 +130,23 @@ impl<'de> Visitor<'de> for Elements<'_> {
     }
 
     fn visit_bool<E: de::Error>(self, value: bool) -> Result<(), E> {
-        if self.datatype != ElementType::Bool {
-            return Err(E::custom("a boolean is none"));
-        }
-        self.out.push(value.into());
-        Ok(())
+        self.append(Element::Bool(value))
     }
 
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<(), E> {
-        use ElementType::{Int8, Int16, Int32, Int64, Uint8, Uint16, Uint32, Uint64};
-        match (self.datatype, self.datatype.size()) {
-            // Of one that is too large there are as many bytes as there is room for, as on the server.
-            (Int8 | Int16 | Int32 | Int64 | Uint8 | Uint16 | Uint32 | Uint64, Some(size)) => {
-                self.out.extend(&value.to_le_bytes()[..size]);
-                Ok(())
-            }
-            #[expect(clippy::cast_precision_loss, reason = "it is rounded, as on the server")]
-            _ => self.visit_f64(value as f64),
-        }
+        self.append(Element::Whole(value.into()))
     }
 
     fn visit_i64<E: de::Error>(self, value: i64) -> Result<(), E> {
-        use ElementType::{Int8, Int16, Int32, Int64};
-        match self.datatype {
-            Int8 | Int16 | Int32 | Int64 => self.visit_u64(value.cast_unsigned()),
-            #[expect(clippy::cast_precision_loss, reason = "it is rounded, as on the server")]
-            _ => self.visit_f64(value as f64),
-        }
+        self.append(Element::Whole(value.into()))
     }
 
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<(), E> {
-        match self.datatype {
-            #[expect(clippy::cast_possible_truncation, reason = "it is rounded, as on the server")]
-            ElementType::Fp32 => self.out.extend((value as f32).to_le_bytes()),
-            ElementType::Fp64 => self.out.extend(value.to_le_bytes()),
-            _ => return Err(E::custom("a number is none")),
-        }
-        Ok(())
+        self.append(Element::Float(value))
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
-        if self.datatype != ElementType::Bytes {
-            return Err(E::custom("a text is none"));
-        }
-        push_text(self.out, text.as_bytes()).ok_or_else(|| E::custom("it is too long"))
+        self.append(Element::Text(text))
     }
 }
 

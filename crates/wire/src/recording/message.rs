@@ -4,10 +4,12 @@ use std::collections::HashMap;
 
 use prost::Message as _;
 
-use super::inference::{IN_SHARED_MEMORY, Id, Inference, Reason, UNKNOWN_TYPE, WRONG_DATA, input, push_text};
-use crate::proto::{
-    InferParameter, InferTensorContents, ModelInferRequest, infer_parameter::ParameterChoice,
-    model_infer_request::InferInputTensor,
+use super::inference::{IN_SHARED_MEMORY, Id, Inference, Reason, UNKNOWN_TYPE, WRONG_DATA, input};
+use crate::{
+    contents::raw_of,
+    proto::{
+        InferParameter, ModelInferRequest, infer_parameter::ParameterChoice, model_infer_request::InferInputTensor,
+    },
 };
 use workload::inputs::{ElementType, recording::Input};
 
@@ -46,7 +48,7 @@ fn inputs(tensors: Vec<InferInputTensor>, raw: Vec<Vec<u8>>) -> Result<Vec<Input
     let each = |InferInputTensor { name, datatype, shape, contents, .. }| {
         let data = match raw.next() {
             Some(data) => data,
-            None => typed(ElementType::named(&datatype).ok_or(UNKNOWN_TYPE)?, &contents.unwrap_or_default())
+            None => raw_of(ElementType::named(&datatype).ok_or(UNKNOWN_TYPE)?, &contents.unwrap_or_default())
                 .ok_or(WRONG_DATA)?,
         };
         input(name, &datatype, shape, data)
@@ -54,36 +56,11 @@ fn inputs(tensors: Vec<InferInputTensor>, raw: Vec<Vec<u8>>) -> Result<Vec<Input
     tensors.into_iter().map(each).collect()
 }
 
-/// Raw contents of what is in the field of this type; none where no field is.
-fn typed(datatype: ElementType, contents: &InferTensorContents) -> Option<Vec<u8>> {
-    use ElementType::{Bf16, Bool, Bytes, Fp16, Fp32, Fp64, Int8, Int16, Int32, Int64, Uint8, Uint16, Uint32, Uint64};
-    /// The first bytes of each element, which has to be as wide as it needs.
-    fn bytes<const N: usize>(elements: impl Iterator<Item = [u8; N]>, size: usize) -> Vec<u8> {
-        elements.flat_map(|element| element.into_iter().take(size)).collect()
-    }
-    let size = datatype.size().unwrap_or_default();
-    Some(match datatype {
-        Bool => contents.bool_contents.iter().map(|value| u8::from(*value)).collect(),
-        Int8 | Int16 | Int32 => bytes(contents.int_contents.iter().map(|value| value.to_le_bytes()), size),
-        Int64 => bytes(contents.int64_contents.iter().map(|value| value.to_le_bytes()), size),
-        Uint8 | Uint16 | Uint32 => bytes(contents.uint_contents.iter().map(|value| value.to_le_bytes()), size),
-        Uint64 => bytes(contents.uint64_contents.iter().map(|value| value.to_le_bytes()), size),
-        Fp32 => bytes(contents.fp32_contents.iter().map(|value| value.to_le_bytes()), size),
-        Fp64 => bytes(contents.fp64_contents.iter().map(|value| value.to_le_bytes()), size),
-        Bytes => {
-            let mut out = Vec::new();
-            contents.bytes_contents.iter().try_for_each(|text| push_text(&mut out, text))?;
-            out
-        }
-        Fp16 | Bf16 => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::proto::{
-        ModelConfigRequest, ModelMetadataRequest, ModelStatisticsRequest, RepositoryIndexRequest,
+        InferTensorContents, ModelConfigRequest, ModelMetadataRequest, ModelStatisticsRequest, RepositoryIndexRequest,
         RepositoryModelLoadRequest, RepositoryModelUnloadRequest,
     };
 

@@ -134,9 +134,8 @@ impl Recorder {
             unreadable: AtomicU64::new(0),
         });
         let writer = Writer::new(out, models, Instant::now());
-        let thread = thread::Builder::new()
-            .name("recorder".to_owned())
-            .spawn(move || writer.write_all(&receiver).inspect_err(|(_, error)| failed(error)))?;
+        let thread =
+            thread::Builder::new().name("recorder".to_owned()).spawn(move || writer.write_all(&receiver, failed))?;
         Ok(Self { shared, thread })
     }
 
@@ -154,17 +153,16 @@ impl Recorder {
     /// Ends the recording when all that came so far is written.
     ///
     /// # Errors
-    /// When not all could be written; what was recorded is told besides.
+    /// When not all could be written. The summary counts what the file lacks, too.
     pub fn finish(self) -> Result<Summary, (Summary, io::Error)> {
-        let lost = {
+        {
             let mut queue = lock(&self.shared.queue);
             queue.is_over = true;
             let lost = std::mem::take(&mut queue.lost);
-            // Where the thread ended the losses are added below.
-            if queue.sender.send(Item::End(lost)).is_ok() { Losses::default() } else { lost }
-        };
-        let unreadable = self.shared.unreadable.load(Relaxed);
-        let told = |summary: Summary| summary.with(lost, unreadable);
+            let _ = queue.sender.send(Item::End(lost));
+        }
+        let unreadable_connections = self.shared.unreadable.load(Relaxed);
+        let told = |summary: Summary| Summary { unreadable_connections, ..summary };
         match self.thread.join() {
             Ok(Ok(summary)) => Ok(told(summary)),
             Ok(Err((summary, error))) => Err((told(summary), error)),
@@ -182,10 +180,8 @@ impl Shared {
         }
         let lost = std::mem::take(&mut queue.lost);
         let came = Came { at: Instant::now(), connection, stream, form, bytes, lost };
-        if queue.sender.send(Item::Came(came)).is_err() {
-            // Nothing is written any more.
-            queue.lost = Losses { no_room: lost.no_room + 1, ..lost };
-        }
+        // The thread takes all that comes, unless it panicked, which `finish` reports.
+        let _ = queue.sender.send(Item::Came(came));
     }
 
     fn lose(&self, loss: Loss) {

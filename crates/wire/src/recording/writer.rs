@@ -41,12 +41,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The same, with what the taps counted since.
-    pub(super) fn with(mut self, lost: Losses, unreadable_connections: u64) -> Self {
-        self.lose(lost);
-        Self { unreadable_connections, ..self }
-    }
-
     fn lose(&mut self, Losses { no_room, too_large }: Losses) {
         for (reason, count) in [(NO_ROOM, no_room), (TOO_LARGE, too_large)] {
             self.leave_out(reason, count);
@@ -76,19 +70,33 @@ impl<W: Write> Writer<W> {
         Self { out, models, began, numbers: Numbers::default(), gaps: 0, summary: Summary::default() }
     }
 
-    /// Writes what comes until the end.
+    /// Writes what comes until the end. Where it cannot be written any more, `failed` is called at once, and what still comes is counted.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(super) fn write_all(mut self, queue: &Receiver<Item>) -> Result<Summary, (Summary, io::Error)> {
-        match self.write_on(queue) {
-            Ok(()) => Ok(self.summary),
-            Err(error) => {
-                // What is left in the buffer would be tried again.
-                let (_, _) = self.out.into_parts();
-                Err((self.summary, error))
+    pub(super) fn write_all(
+        mut self,
+        queue: &Receiver<Item>,
+        failed: impl FnOnce(&io::Error),
+    ) -> Result<Summary, (Summary, io::Error)> {
+        let Err(error) = self.write_on(queue) else { return Ok(self.summary) };
+        let Self { out, mut summary, .. } = self;
+        // What is left in the buffer would be tried again.
+        let (_, _) = out.into_parts();
+        failed(&error);
+        for item in queue {
+            match item {
+                Item::Came(Came { lost, .. }) => {
+                    summary.lose(lost);
+                    summary.leave_out(NO_ROOM, 1);
+                }
+                Item::End(lost) => {
+                    summary.lose(lost);
+                    break;
+                }
             }
         }
+        Err((summary, error))
     }
 
     fn write_on(&mut self, queue: &Receiver<Item>) -> io::Result<()> {
@@ -194,5 +202,51 @@ fn read(form: Form, bytes: &[u8]) -> Result<Option<Inference>, Reason> {
     match form {
         Form::Message { .. } => Ok(message::read(bytes)),
         Form::Body { model, json, .. } => json::read(model, bytes, json).map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+
+    use super::*;
+    use crate::recording::budget::{Budget, Held, keep};
+
+    /// A file on a full disk.
+    struct FullFile;
+
+    impl Write for FullFile {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_waits_when_the_disk_is_full_is_counted() {
+        let json = format!(
+            r#"{{"parameters":{{"sequence_id":1}},"inputs":[{{"name":"A","shape":[{PIECE}],"datatype":"UINT8","parameters":{{"binary_data_size":{PIECE}}}}}]}}"#
+        );
+        let body = [json.as_bytes(), &vec![7; PIECE]].concat();
+        let budget = Arc::new(Budget::new(10 * PIECE));
+        let (sender, queue) = mpsc::channel();
+        for no_room in [0, 0, 5] {
+            let mut held = Held::new(&budget);
+            keep(&mut held, &body);
+            let form = Form::Body { model: "m".to_owned(), json: Some(json.len()), is_compressed: false };
+            let lost = Losses { no_room, too_large: 0 };
+            let bytes = held.expect("room");
+            let came = Came { at: Instant::now(), connection: 1, stream: 1, form, bytes, lost };
+            sender.send(Item::Came(came)).expect("it waits");
+        }
+        sender.send(Item::End(Losses { no_room: 0, too_large: 1 })).expect("it waits");
+        let mut told = None;
+        let writer = Writer::new(FullFile, Vec::new(), Instant::now());
+        let (summary, error) = writer.write_all(&queue, |error| told = Some(error.kind())).expect_err("it is full");
+        assert_eq!((told, error.kind()), (Some(io::ErrorKind::StorageFull), io::ErrorKind::StorageFull));
+        assert_eq!(summary.left_out, [(NO_ROOM, 2 + 5), (TOO_LARGE, 1)].into());
     }
 }

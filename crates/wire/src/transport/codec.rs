@@ -1,6 +1,6 @@
 //! Steps as protobuf, and protobuf as what was received.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, ops::RangeInclusive};
 
 use prost::{Message as _, bytes::BufMut};
 use tonic::{
@@ -9,12 +9,13 @@ use tonic::{
 };
 
 use super::template::RequestTemplate;
-use crate::proto::{
-    InferTensorContents, ModelInferResponse, ModelStreamInferResponse, infer_parameter::ParameterChoice,
+use crate::{
+    contents::raw_of,
+    proto::{InferTensorContents, ModelInferResponse, ModelStreamInferResponse, infer_parameter::ParameterChoice},
 };
 use workload::{
     event::{Received, Response, Series},
-    number::{Datatype, Kind, Number},
+    inputs::ElementType,
     sequence::Step,
     tensor::{Tensor, TensorData},
 };
@@ -146,41 +147,18 @@ fn answered(response: ModelInferResponse) -> Piece {
 
 /// The elements that came in the protocol's own lists; the type says in which list they have to be.
 fn typed(datatype: &str, contents: InferTensorContents) -> TensorData {
-    fn raw<T, const N: usize>(elements: &[T], bytes: impl Fn(&T) -> [u8; N]) -> TensorData {
-        if elements.is_empty() {
-            TensorData::Absent
-        } else {
-            TensorData::Raw(elements.iter().flat_map(bytes).collect())
-        }
-    }
-    // Of the smaller types elements are in lists of 32 bits: what does not fit is none.
-    fn small(datatype: Datatype, elements: impl Iterator<Item = i64>) -> TensorData {
-        let bytes = |element| Some(datatype.number(element)).filter(|its| its.value() == element).map(Number::to_bytes);
-        let all: Option<Vec<_>> = elements.map(bytes).collect();
-        all.filter(|all| !all.is_empty()).map_or(TensorData::Absent, |all| TensorData::Raw(all.concat()))
-    }
-    if datatype == "BOOL" {
-        return raw(&contents.bool_contents, |element| [u8::from(*element)]);
-    }
-    let Some(datatype) = Datatype::named(datatype) else { return TensorData::Int32(contents.int_contents) };
-    match datatype.kind() {
-        Kind::Signed(32) => TensorData::Int32(contents.int_contents),
-        Kind::Signed(64) => raw(&contents.int64_contents, |element| element.to_le_bytes()),
-        Kind::Signed(_) => small(datatype, contents.int_contents.into_iter().map(i64::from)),
-        Kind::Unsigned(32) => raw(&contents.uint_contents, |element| element.to_le_bytes()),
-        Kind::Unsigned(64) => raw(&contents.uint64_contents, |element| element.to_le_bytes()),
-        Kind::Unsigned(_) => small(datatype, contents.uint_contents.into_iter().map(i64::from)),
-        Kind::Float(32) => raw(&contents.fp32_contents, |element| element.to_le_bytes()),
-        Kind::Float(64) => raw(&contents.fp64_contents, |element| element.to_le_bytes()),
-        // The protocol has no list for FP16.
-        Kind::Float(_) => TensorData::Absent,
-        Kind::Text if contents.bytes_contents.is_empty() => TensorData::Absent,
-        Kind::Text => {
-            let length = |text: &[u8]| u32::try_from(text.len()).expect("a message is smaller").to_le_bytes();
-            let element = |text: &Vec<u8>| [&length(text)[..], text].concat();
-            TensorData::Raw(contents.bytes_contents.iter().flat_map(element).collect())
-        }
-    }
+    let datatype = match ElementType::named(datatype) {
+        None | Some(ElementType::Int32) => return TensorData::Int32(contents.int_contents),
+        Some(datatype) => datatype,
+    };
+    // Of the smaller types elements are in lists of 32 bits: where one does not fit, none is.
+    let fit = |range: RangeInclusive<i128>| {
+        let signed = contents.int_contents.iter().map(|element| i128::from(*element));
+        let unsigned = contents.uint_contents.iter().map(|element| i128::from(*element));
+        signed.chain(unsigned).all(|element| range.contains(&element))
+    };
+    let bytes = raw_of(datatype, &contents).filter(|bytes| !bytes.is_empty() && datatype.whole_range().is_none_or(fit));
+    bytes.map_or(TensorData::Absent, TensorData::Raw)
 }
 
 #[cfg(test)]

@@ -116,15 +116,6 @@ pub(super) struct Said {
 
 impl Said {
     fn spoil(&mut self, flaw: Flaw) {
-        if flaw == Flaw::BatchOfTwo {
-            for input in &mut self.inputs {
-                input.data.extend_from_within(..);
-                if let Some(batch) = input.shape.first_mut() {
-                    *batch = 2;
-                }
-            }
-            return;
-        }
         let Some(first) = self.inputs.first_mut() else { return };
         match flaw {
             Flaw::IdZero => self.id = ParameterChoice::Int64Param(0),
@@ -139,7 +130,14 @@ impl Said {
                 first.data.truncate(3.min(first.data.len().saturating_sub(1)));
             }
             Flaw::NoInput => self.inputs.clear(),
-            Flaw::BatchOfTwo => {}
+            Flaw::BatchOfTwo => {
+                for input in &mut self.inputs {
+                    input.data.extend_from_within(..);
+                    if let Some(batch) = input.shape.first_mut() {
+                        *batch = 2;
+                    }
+                }
+            }
             Flaw::OtherType => first.datatype = other_type(first.datatype),
             Flaw::OtherShape => first.shape.push(1),
             Flaw::OtherInput => "NO_SUCH_INPUT".clone_into(&mut first.name),

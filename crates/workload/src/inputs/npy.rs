@@ -51,9 +51,10 @@ impl<'r> Reader<'r> {
         Self { declared, options, budget: Budget::whole() }
     }
 
-    /// The most bytes that a file may have.
-    fn most(&self) -> u64 {
-        self.budget.0 as u64 + HEADER_MAX
+    /// The most bytes that the next file of a track may have, behind these arrays of it.
+    fn most(&self, arrays: &[(String, Array)]) -> u64 {
+        let there: u64 = arrays.iter().map(|(_, array)| array.bytes() as u64).sum();
+        (self.budget.0 as u64).saturating_sub(there) + HEADER_MAX
     }
 
     fn archive(&mut self, path: &Path, notes: &mut Vec<String>) -> Result<Track, String> {
@@ -69,7 +70,8 @@ impl<'r> Reader<'r> {
                 continue;
             };
             let of_input = |problem| format!("input '{}': {problem}", input.escape_debug());
-            let bytes = all(entry, self.most()).map_err(|error| of_input(format!("it cannot be unpacked: {error}")))?;
+            let bytes =
+                all(entry, self.most(&arrays)).map_err(|error| of_input(format!("it cannot be unpacked: {error}")))?;
             let bytes = bytes.ok_or_else(|| of_input(Budget::too_much()))?;
             arrays.push((input.to_owned(), Array::read(&bytes).map_err(of_input)?));
         }
@@ -78,7 +80,7 @@ impl<'r> Reader<'r> {
 
     fn only_input(&mut self, path: &Path) -> Result<Track, String> {
         let input = self.only_name()?.to_owned();
-        let array = self.file(path)?;
+        let array = self.file(path, &[])?;
         self.track(path, vec![(input, array)])
     }
 
@@ -98,8 +100,9 @@ impl<'r> Reader<'r> {
         }
     }
 
-    fn file(&self, path: &Path) -> Result<Array, String> {
-        Array::read(&contents(path, self.most())?)
+    /// Reads one file of a track, behind these arrays of it.
+    fn file(&self, path: &Path, arrays: &[(String, Array)]) -> Result<Array, String> {
+        Array::read(&contents(path, self.most(arrays))?)
     }
 
     /// A track of an array for each input, whose first dimension is the steps. It has the name of the file or folder.
@@ -117,6 +120,10 @@ impl<'r> Reader<'r> {
                 }
                 Some(_) => {}
                 None => {
+                    // Each step takes memory before its elements do.
+                    if count > self.budget.0 / Budget::OF_A_TENSOR {
+                        return Err(Budget::too_much());
+                    }
                     steps.resize_with(count, Vec::new);
                     first = Some((input.clone(), count));
                 }
@@ -174,5 +181,31 @@ mod tests {
         };
         assert_eq!(with(100_000), format!("input 'I': {}", Budget::too_much()));
         assert_eq!(with(150_000), "input 'I': it is no .npy file, or is damaged: it does not begin as one");
+    }
+
+    #[test]
+    fn arrays_of_one_archive_share_what_may_be_unpacked() {
+        let folder = TempDir::new().expect("a folder");
+        let path = folder.path().join("many.npz");
+        let header = "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 80000), }\n";
+        let length = u16::try_from(header.len()).expect("short").to_le_bytes();
+        let array = [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), &vec![0; 80_000]].concat();
+        let mut archive = ZipWriter::new(File::create(&path).expect("a file"));
+        for name in ["I.npy", "J.npy", "K.npy"] {
+            archive.start_file(name, SimpleFileOptions::default()).expect("an entry");
+            archive.write_all(&array).expect("it is written");
+        }
+        archive.finish().expect("it is whole");
+        let options = options();
+        let mut reader = Reader { budget: Budget(100_000), ..Reader::new(&[], &options) };
+        let error = reader.archive(&path, &mut Vec::new()).err().unwrap_or_default();
+        assert_eq!(error, format!("input 'K': {}", Budget::too_much()));
+        // Steps of a byte take more than their bytes.
+        let declared = [TensorSpec { name: "I".into(), datatype: "UINT8".into(), shape: vec![] }];
+        let bytes = header.replace("(1, 80000)", "(80000, 1)");
+        let bytes = [b"\x93NUMPY\x01\x00", &length[..], bytes.as_bytes(), &vec![0; 80_000]].concat();
+        let array = Array::read(&bytes).expect("an array");
+        let mut reader = Reader { budget: Budget(100_000), ..Reader::new(&declared, &options) };
+        assert_eq!(reader.track(&path, vec![("I".to_owned(), array)]), Err(Budget::too_much()));
     }
 }

@@ -23,7 +23,7 @@ use serde_json::{Value as Json, value::RawValue};
 
 use super::{
     Budget, ElementType, InputTensor, Options, Track,
-    element::Value,
+    element::Element,
     no_input,
     shape::{known, with_batch},
 };
@@ -226,17 +226,12 @@ impl<'de> Visitor<'de> for ElementsOf {
     }
 }
 
-fn value(element: &Json, datatype: ElementType) -> Option<Value<'_>> {
-    match element {
-        Json::Bool(element) => Some(Value::Bool(*element)),
-        Json::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(number), _) => Some(Value::Whole(number.into())),
-            (None, Some(number)) => Some(Value::Whole(number.into())),
-            (None, None) => number.as_f64().map(Value::Float),
-        },
-        Json::String(text) if datatype == ElementType::Bytes => Some(Value::Text(text)),
-        Json::String(text) => text.parse().ok().filter(|number: &f64| !number.is_finite()).map(Value::Float),
-        Json::Null | Json::Array(_) | Json::Object(_) => None,
+fn value(json: &Json, datatype: ElementType) -> Option<Element<'_>> {
+    match json {
+        Json::String(text) if datatype != ElementType::Bytes => {
+            text.parse().ok().filter(|number: &f64| !number.is_finite()).map(Element::Float)
+        }
+        _ => Element::of_json(json),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{fmt, ops::RangeInclusive, str::FromStr};
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
-use super::{Budget, ElementType, InputTensor, Options, Track, element::Value, shape::known};
+use super::{Budget, ElementType, InputTensor, Options, Track, element::Element, shape::known};
 use crate::tensor::{TensorSpec, elements};
 
 /// How many tracks are drawn where nobody says how many.
@@ -124,7 +124,9 @@ impl Elements {
             }
             None if datatype == ElementType::Bytes => Ok(Self::Decimals(whole()?)),
             None => {
-                match [min, max].into_iter().find(|limit| !datatype.append(Value::Float(limit.float), &mut Vec::new()))
+                match [min, max]
+                    .into_iter()
+                    .find(|limit| !datatype.append(Element::Float(limit.float), &mut Vec::new()))
                 {
                     Some(limit) => Err(format!("{limit} is too large for {datatype}")),
                     None => Ok(Self::Float(min.float, max.float)),
@@ -136,19 +138,19 @@ impl Elements {
     /// Appends an element.
     fn draw(&self, datatype: ElementType, generator: &mut ChaCha8Rng, data: &mut Vec<u8>) {
         let fits = match self {
-            Self::Whole(range) => datatype.append(Value::Whole(generator.random_range(range.clone())), data),
+            Self::Whole(range) => datatype.append(Element::Whole(generator.random_range(range.clone())), data),
             Self::Float(min, max) => {
                 let part: f64 = generator.random();
                 // The difference of the two may be more than the type has.
-                datatype.append(Value::Float(min * (1.0 - part) + max * part), data)
+                datatype.append(Element::Float(min * (1.0 - part) + max * part), data)
             }
             Self::Words => {
                 let letters = generator.random_range(LETTERS);
                 let word: String = (0..letters).map(|_| char::from(generator.random_range(b'a'..=b'z'))).collect();
-                datatype.append(Value::Text(&word), data)
+                datatype.append(Element::Text(&word), data)
             }
             Self::Decimals(range) => {
-                datatype.append(Value::Text(&generator.random_range(range.clone()).to_string()), data)
+                datatype.append(Element::Text(&generator.random_range(range.clone()).to_string()), data)
             }
         };
         debug_assert!(fits, "the range is one of the type's");

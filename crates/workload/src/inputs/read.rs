@@ -6,13 +6,13 @@ use std::{
     path::Path,
 };
 
-use super::{Budget, Options, Track, check, name_apart, npy, perf_analyzer, recording};
+use super::{Budget, Options, Track, check, name_apart, npy, perf_analyzer, recording, shape::with_batch};
 use crate::{tensor::TensorSpec, wording::counted};
 
 /// Reads inputs from a file or a folder, for a model with these inputs: the tracks, and what there is to say about the files.
 ///
-/// The form follows from the path: a folder and `.npz` and `.npy` files have arrays of NumPy, and `.json` is `perf_analyzer`'s. The tracks
-/// fit the model's inputs, and no two have the same name.
+/// The form follows from the path: a folder and `.npz` and `.npy` files have arrays of NumPy, `.json` is `perf_analyzer`'s, and `.jsonl` is
+/// a recording of the proxy. The tracks fit the model's inputs, and no two have the same name.
 ///
 /// # Errors
 /// When the files cannot be read, are damaged or too large, or do not fit the model; when a flag does not. In one line that names the
@@ -65,7 +65,7 @@ fn in_its_form(path: &Path, declared: &[TensorSpec], options: &Options) -> Resul
     }
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("json") => perf_analyzer::read(&contents(path, Budget::MAX as u64)?, declared, options),
-        Some("jsonl") => recorded(&contents(path, Budget::MAX as u64)?, options),
+        Some("jsonl") => recorded(&contents(path, Budget::MAX as u64)?, declared, options),
         Some("npz") => npy::read_npz(path, declared, options),
         Some("npy") => npy::read_npy(path, declared, options),
         _ => Err("its form is not known: inputs are a folder, or a .json, .jsonl, .npz or .npy file".to_owned()),
@@ -73,7 +73,7 @@ fn in_its_form(path: &Path, declared: &[TensorSpec], options: &Options) -> Resul
 }
 
 /// What the proxy recorded of a model.
-fn recorded(bytes: &[u8], options: &Options) -> Result<(Vec<Track>, Vec<String>), String> {
+fn recorded(bytes: &[u8], declared: &[TensorSpec], options: &Options) -> Result<(Vec<Track>, Vec<String>), String> {
     let text = str::from_utf8(bytes).map_err(|_| "it is no text, and so no recording".to_owned())?;
     let recording = recording::read(text)?;
     let mut notes = Vec::new();
@@ -89,6 +89,17 @@ fn recorded(bytes: &[u8], options: &Options) -> Result<(Vec<Track>, Vec<String>)
             "{} of the recording came after no START, and are left out",
             counted(recorded.without_start, "request")
         ));
+    }
+    for Track { name, steps, .. } in &recorded.tracks {
+        for (number, tensor) in
+            (1..).zip(steps).flat_map(|(number, step)| step.iter().map(move |tensor| (number, tensor)))
+        {
+            // The server refused a batch of another size.
+            if let Some(spec) = declared.iter().find(|spec| spec.name == tensor.name) {
+                with_batch(&tensor.shape, spec, options.batches)
+                    .map_err(|problem| format!("'{name}', step {number}: input '{}': {problem}", tensor.name))?;
+            }
+        }
     }
     Ok((recorded.tracks, notes))
 }

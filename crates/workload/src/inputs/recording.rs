@@ -12,7 +12,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{ElementType, InputTensor, Track};
+use super::{Budget, ElementType, InputTensor, Track};
 
 /// What the first line says the file is.
 const KIND: &str = "recording";
@@ -129,8 +129,10 @@ impl Recording {
     /// When nothing was, or when several models were recorded and none is named; in one line that names those that were.
     pub fn into_model(mut self, name: Option<&str>) -> Result<Recorded, String> {
         let only = (self.models.len() == 1).then(|| self.models.keys().next().cloned()).flatten();
-        let names: Vec<_> = self.models.keys().map(String::as_str).collect();
-        let names = if names.is_empty() { "no request of a sequence".to_owned() } else { names.join(", ") };
+        let names = self.models.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        if self.models.is_empty() {
+            return Err("the recording has no request of a sequence: record requests with a correlation ID".to_owned());
+        }
         let Some(name) = name.map(str::to_owned).or(only) else {
             return Err(format!("the recording has {names}: name one model with -m MODEL"));
         };
@@ -143,12 +145,12 @@ impl Recording {
 /// Reads a recording. A last line that does not end is left out.
 ///
 /// # Errors
-/// When the text is no recording, or one of another version, or a line is damaged; in one line that names the line.
+/// When the text is no recording, or one of another version, or a line is damaged, or the inputs are too large; in one line.
 pub fn read(text: &str) -> Result<Recording, String> {
     let (whole, rest) = text.split_at(text.rfind('\n').map_or(0, |end| end + 1));
     let mut lines = (1_u64..).zip(whole.lines());
     let Header { model, .. } = header(lines.next().map_or(rest, |(_, line)| line))?;
-    let mut reader = Reader { model, ..Reader::default() };
+    let mut reader = Reader::new(model);
     for (number, line) in lines {
         reader.line(line).map_err(|problem| format!("line {number} of the recording is damaged: {problem}"))?;
     }
@@ -170,9 +172,9 @@ fn header(line: &str) -> Result<Header, String> {
     Ok(header)
 }
 
-#[derive(Default)]
 struct Reader {
     model: Option<String>,
+    budget: Budget,
     /// Sequences that go on, by model and number.
     open: HashMap<(String, u64), Open>,
     /// Tracks that came to their end, with the place of their START.
@@ -191,6 +193,18 @@ struct Open {
 }
 
 impl Reader {
+    fn new(model: Option<String>) -> Self {
+        Self {
+            model,
+            budget: Budget::whole(),
+            open: HashMap::new(),
+            closed: Vec::new(),
+            recording: Recording::default(),
+            starts: 0,
+            names: HashMap::new(),
+        }
+    }
+
     fn line(&mut self, line: &str) -> Result<(), String> {
         if let Ok(Lost { lost, .. }) = serde_json::from_str(line) {
             self.recording.lost += lost;
@@ -233,6 +247,7 @@ impl Reader {
             open.track.pauses.push(Duration::from_micros(us.saturating_sub(open.last_us)));
         }
         open.last_us = us;
+        inputs.iter().try_for_each(|input| self.budget.take(input.data.len()))?;
         open.track.steps.push(inputs.into_iter().map(InputTensor::from).collect());
         if end && let Some(open) = self.open.remove(&key) {
             self.close(model, open, true);
@@ -373,7 +388,7 @@ mod tests {
         let alone = read(HEADER).expect("a recording");
         assert_eq!(
             alone.into_model(None).expect_err("nothing is there"),
-            "the recording has no request of a sequence: name one model with -m MODEL"
+            "the recording has no request of a sequence: record requests with a correlation ID"
         );
     }
 

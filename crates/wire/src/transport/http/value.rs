@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use workload::inputs::{ElementType, texts};
+use workload::inputs::{Element, ElementType, texts};
 
 /// Elements as JSON. Servers take no FP16 and BF16 there, so that they are asked for only where something else is wanted.
 pub(super) fn to_json(datatype: ElementType, bytes: &[u8]) -> Vec<Value> {
@@ -21,54 +21,22 @@ pub(super) fn to_json(datatype: ElementType, bytes: &[u8]) -> Vec<Value> {
         ElementType::Int64 => all(bytes, i64::from_le_bytes),
         ElementType::Fp32 => all(bytes, |element| f64::from(f32::from_le_bytes(element))),
         ElementType::Fp64 => all(bytes, f64::from_le_bytes),
-        ElementType::Bytes => texts(bytes).map(|text| String::from_utf8_lossy(text).into()).collect(),
+        ElementType::Bytes => texts(bytes).flatten().map(|text| String::from_utf8_lossy(text).into()).collect(),
     }
 }
 
 /// Elements in JSON, however they are nested, as the bytes that they are; none where they are no elements of this type.
 pub(super) fn from_json(datatype: &str, data: &Value) -> Option<Vec<u8>> {
-    let datatype = ElementType::named(datatype)?;
+    let datatype = ElementType::named(datatype).filter(|datatype| datatype.is_in_json())?;
     let mut bytes = Vec::new();
-    put(datatype, data, &mut bytes)?;
-    Some(bytes)
+    append(datatype, data, &mut bytes).then_some(bytes)
 }
 
-fn signed<T: TryFrom<i64>>(data: &Value) -> Option<T> {
-    data.as_i64()?.try_into().ok()
-}
-
-fn unsigned<T: TryFrom<u64>>(data: &Value) -> Option<T> {
-    data.as_u64()?.try_into().ok()
-}
-
-fn put(datatype: ElementType, data: &Value, bytes: &mut Vec<u8>) -> Option<()> {
-    if let Value::Array(all) = data {
-        return all.iter().try_for_each(|element| put(datatype, element, bytes));
+fn append(datatype: ElementType, data: &Value, bytes: &mut Vec<u8>) -> bool {
+    match data {
+        Value::Array(all) => all.iter().all(|element| append(datatype, element, bytes)),
+        _ => Element::of_json(data).is_some_and(|element| datatype.append(element, bytes)),
     }
-    match datatype {
-        ElementType::Bool => {
-            let number = || data.as_u64().filter(|number| *number < 2).map(|number| number == 1);
-            bytes.push(data.as_bool().or_else(number)?.into());
-        }
-        ElementType::Uint8 => bytes.extend(unsigned::<u8>(data)?.to_le_bytes()),
-        ElementType::Uint16 => bytes.extend(unsigned::<u16>(data)?.to_le_bytes()),
-        ElementType::Uint32 => bytes.extend(unsigned::<u32>(data)?.to_le_bytes()),
-        ElementType::Uint64 => bytes.extend(unsigned::<u64>(data)?.to_le_bytes()),
-        ElementType::Int8 => bytes.extend(signed::<i8>(data)?.to_le_bytes()),
-        ElementType::Int16 => bytes.extend(signed::<i16>(data)?.to_le_bytes()),
-        ElementType::Int32 => bytes.extend(signed::<i32>(data)?.to_le_bytes()),
-        ElementType::Int64 => bytes.extend(signed::<i64>(data)?.to_le_bytes()),
-        #[expect(clippy::cast_possible_truncation, reason = "the nearest of its type is meant")]
-        ElementType::Fp32 => bytes.extend((data.as_f64()? as f32).to_le_bytes()),
-        ElementType::Fp64 => bytes.extend(data.as_f64()?.to_le_bytes()),
-        ElementType::Fp16 | ElementType::Bf16 => return None,
-        ElementType::Bytes => {
-            let text = data.as_str()?;
-            bytes.extend(u32::try_from(text.len()).ok()?.to_le_bytes());
-            bytes.extend_from_slice(text.as_bytes());
-        }
-    }
-    Some(())
 }
 
 #[cfg(test)]

@@ -69,6 +69,11 @@ impl Array {
         self.shape[0]
     }
 
+    /// How many bytes its elements take.
+    pub(super) fn bytes(&self) -> usize {
+        self.data.len()
+    }
+
     pub(super) fn datatype(&self) -> ElementType {
         match self.item.kind {
             Kind::Number(datatype) => datatype,

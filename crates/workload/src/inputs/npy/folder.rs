@@ -57,7 +57,7 @@ pub(in super::super) fn read(
 fn of_inputs(reader: &mut Reader<'_>, folder: &Path, files: &[PathBuf]) -> Result<Track, String> {
     let mut arrays = Vec::new();
     for path in files {
-        let array = reader.file(path).map_err(|problem| of(path, &problem))?;
+        let array = reader.file(path, &arrays).map_err(|problem| of(path, &problem))?;
         arrays.push((stem(path), array));
     }
     reader.track(folder, arrays).map_err(|problem| of(folder, &problem))

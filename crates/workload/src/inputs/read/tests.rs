@@ -279,6 +279,15 @@ fn what_the_proxy_recorded_is_read_with_what_is_missing() {
     let data: Vec<_> = tracks[0].steps.iter().map(|step| step[0].data.clone()).collect();
     assert_eq!((tracks.len(), data), (1, vec![vec![1], vec![2]]));
     assert!(notes.iter().any(|note| note.contains("ends in the middle of a line")), "{notes:?}");
+    let two = fs::read_to_string(&path)
+        .expect("a file")
+        .replace(r#""shape":[1,1],"b64":"Ag==""#, r#""shape":[2,1],"b64":"AgI=""#);
+    let of_two = folder.path().join("two.jsonl");
+    fs::write(&of_two, two).expect("a file");
+    assert_eq!(
+        problem(&of_two, &declared, &batches()),
+        "'sequence 1', step 2: input 'A': the batch dimension of shape [2, 1] has the size 2: a step of a sequence has a batch of 1"
+    );
     let of_another = Options { model: Some("other".into()), ..options() };
     assert!(read(&path, &declared, &of_another).is_err());
 }
