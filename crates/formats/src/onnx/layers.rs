@@ -65,8 +65,8 @@ impl Writer<'_> {
     }
 
     fn with_axis(&mut self, kind: &str, operands: &[String], made: String, axis: usize) {
-        let axes = self.list(&made, "axes", &[place(axis)]);
-        self.operator(kind, &[operands[0].clone(), axes], made, Vec::new());
+        let list = self.list(&made, "axes", &[place(axis)]);
+        self.operator(kind, &[operands[0].clone(), list], made, Vec::new());
     }
 
     /// A constant list, for an operator, and its name.
