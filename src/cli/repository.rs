@@ -173,7 +173,7 @@ fn several<T: Copy + Display>(word: &str, each: &[T], groups: &[(&str, &[T])]) -
 
 fn dtypes() -> String {
     format!(
-        "Data types: {} (INT32 with BOOL controls) or all [default: int32; float32 for gru, lstm, conv and two_state]",
+        "Data types: {} (INT32 with BOOL controls) or all [default: int32; float32 for networks]",
         Dtype::ALL.map(Dtype::name).join(", ")
     )
 }

@@ -1,5 +1,8 @@
 //! `sequence-stress repository`: what it writes, what it rejects, and that what it writes can be served.
 
+mod plans;
+mod states;
+
 use crate::support::runs;
 use crate::support::tool;
 use std::{
@@ -225,81 +228,6 @@ fn plain_names_are_those_of_tritons_repositories() {
 }
 
 #[test]
-fn state_begins_with_what_is_asked_for() {
-    let of = |words: &[&str]| {
-        let target = Target::new();
-        done(&[&[&*target.path, "--family", "implicit,sequence", "--backend", "native"][..], words].concat());
-        files(Path::new(&target.path))
-    };
-    let zero = of(&["--initial-state", "zero"]);
-    let config = text(&zero["/implicit_initial_sequence_int32/config.pbtxt"]);
-    assert!(config.contains("zero_data: true") && !config.contains("sequence_stress_initial_state"), "{config}");
-
-    let file = of(&["--initial-state", "file", "--dtype", "float64"]);
-    let config = text(&file["/implicit_initial_file_sequence_float64/config.pbtxt"]);
-    let parameter = "parameters { key: \"sequence_stress_initial_state\" value { string_value: \"1000\" } }";
-    assert!(config.contains("data_file: \"thousand\"") && config.contains(parameter), "{config}");
-    assert_eq!(file["/implicit_initial_file_sequence_float64/initial_state/thousand"], 1000_f64.to_le_bytes());
-    assert!(text(&file["/custom_initial_sequence_float64/config.pbtxt"]).contains(parameter));
-
-    let own = tempfile::NamedTempFile::new().expect("a file");
-    fs::write(own.path(), (-7_i64).to_le_bytes()).expect("it is written");
-    let path = own.path().to_str().expect("UTF-8");
-    let given = of(&["--initial-state", "file", "--initial-state-file", path, "--dtype", "int64"]);
-    assert_eq!(given["/implicit_initial_file_sequence_int64/initial_state/thousand"], (-7_i64).to_le_bytes());
-    assert!(text(&given["/custom_initial_sequence_int64/config.pbtxt"]).contains("string_value: \"-7\""));
-
-    fs::write(own.path(), u64::MAX.to_le_bytes()).expect("it is written");
-    let given = of(&["--initial-state", "file", "--initial-state-file", path, "--dtype", "uint64"]);
-    let config = text(&given["/custom_initial_sequence_uint64/config.pbtxt"]);
-    assert!(config.contains("string_value: \"18446744073709551615\""), "{config}");
-
-    let wrong = |bytes: &[u8], dtype, expected: &str| {
-        fs::write(own.path(), bytes).expect("it is written");
-        let words = ["--initial-state", "file", "--initial-state-file", path, "--family", "implicit", "--dtype", dtype];
-        let target = Target::new();
-        let line = rejected(&[&[&*target.path][..], &words].concat());
-        assert!(line.contains(expected), "{line}");
-        assert_eq!(target.entries(), [""; 0]);
-    };
-    wrong(&[0; 8], "int32", "a state of int32 has 4 bytes, and the file 8");
-    wrong(&[0; 8], "int64,int32", "a state of int32 has 4 bytes, and the file 8");
-    wrong(&0.5_f32.to_le_bytes(), "float32", "a state of float32 has to be a whole number, and the file is 0.5");
-    wrong(
-        b"\x03\0\0\0abc",
-        "object",
-        "a state of object has to be the decimal text of an INT32, and the file is the text",
-    );
-
-    let one = of(&["--single-buffer", "--family", "implicit"]);
-    let config = text(&one["/implicit_single_buffer_sequence_int32/config.pbtxt"]);
-    assert!(config.contains("use_same_buffer_for_input_output: true"), "{config}");
-}
-
-#[test]
-fn models_with_two_states_name_both_and_the_output_that_tells_the_second() {
-    let target = Target::new();
-    let words = ["--backend", "native", "--family", "two_state,dyna_two_state_crossed", "--initial-state", "zero"];
-    done(&[&[&*target.path][..], &words].concat());
-    let written = files(target.path.as_ref());
-    let states = |model: &str| -> Vec<String> {
-        let config = text(&written[&format!("/{model}/config.pbtxt")]);
-        assert!(config.contains("output { name: \"COUNT\" data_type: TYPE_INT64 dims: [ 1 ] }"), "{config}");
-        assert!(config.contains("string_value: \"running-sum\""), "{config}");
-        let lines = config.lines().map(str::trim);
-        lines.filter(|line| line.starts_with("input_name") || line.starts_with("dims")).map(str::to_owned).collect()
-    };
-    assert_eq!(
-        states("two_state_initial_sequence_int32"),
-        ["input_name: \"ZETA_STATE\"", "dims: [ 2 ]", "input_name: \"ALPHA_STATE\"", "dims: [ 5 ]"]
-    );
-    assert_eq!(
-        states("two_state_crossed_initial_dyna_sequence_int32"),
-        ["input_name: \"CACHE\"", "dims: [ 1 ]", "input_name: \"CACHE_LEN\"", "dims: [ 1 ]"]
-    );
-}
-
-#[test]
 fn what_there_is_not_is_rejected_in_a_line_and_nothing_is_left() {
     for (words, expected) in [
         (&["--backend", "caffe2"][..], "give one of onnxruntime, openvino, pytorch"),
@@ -403,59 +331,6 @@ fn a_folder_that_holds_something_is_left_alone_unless_forced() {
     let line = rejected(&[&[&*format!("{file}/within")][..], &one].concat());
     assert!(line.contains("cannot write the models into"), "{line}");
     assert_eq!(fs::read_to_string(file).expect("it is there"), "kept");
-}
-
-/// The search path with a `trtexec` of this text before all others; without a text, one on which there is none.
-fn with_trtexec(folder: &Path, script: Option<&str>) -> OsString {
-    if let Some(script) = script {
-        let program = folder.join("trtexec");
-        fs::write(&program, script).expect("it is written");
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it can be run");
-    }
-    let others = env::var_os("PATH").unwrap_or_default();
-    let others: Vec<_> = env::split_paths(&others).filter(|path| !path.join("trtexec").exists()).collect();
-    env::join_paths([folder.to_owned()].into_iter().chain(others)).expect("a search path")
-}
-
-#[test]
-fn plans_are_made_where_trtexec_is_and_a_word_is_said_where_it_is_not() {
-    let planned_in = |target: &Target, script: Option<&str>, more: &[&str]| {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut command = tool::tool();
-        command.env("PATH", with_trtexec(folder.path(), script)).args(["repository", &target.path]);
-        let output =
-            command.args(["--backend", "tensorrt", "--family", "sequence"]).args(more).output().expect("it runs");
-        (output.status.code(), text(&output.stderr), files(Path::new(&target.path)))
-    };
-    let planned = |script| planned_in(&Target::new(), script, &[]);
-    let makes = "#!/bin/sh\nfor word; do case $word in --saveEngine=*) echo \"$@\" > ${word#*=};; esac; done";
-    let target = Target::new();
-    let (code, said, files) = planned_in(&target, Some(makes), &[]);
-    assert_eq!(
-        (code, said.trim()),
-        (Some(0), "sequence-stress: tensorrt: made the plan of model 'plan_sequence_int32'")
-    );
-    let plan = text(&files["/plan_sequence_int32/1/model.plan"]);
-    let command = text(&files["/plan_sequence_int32/config.pbtxt"]);
-    assert_eq!(format!("# trtexec {}", plan.trim()), command.lines().next().expect("a line"));
-    assert!(!files.contains_key("/plan_sequence_int32/trtexec.log"));
-
-    // The plan stays where it would be the same, and only there.
-    let (code, said, files) = planned_in(&target, None, &["--force", "--instances", "2"]);
-    assert_eq!((code, &*said, text(&files["/plan_sequence_int32/1/model.plan"])), (Some(0), "", plan));
-    let (_, said, files) = planned_in(&target, None, &["--force", "--max-batch-size", "4"]);
-    assert!(said.contains("no plan yet") && !files.contains_key("/plan_sequence_int32/1/model.plan"), "{said}");
-
-    let (code, said, files) = planned(Some("#!/bin/sh\necho no GPU\nexit 1"));
-    assert!(
-        said.contains("model 'plan_sequence_int32' has no plan: trtexec failed (exit status: 1): no GPU"),
-        "{said}"
-    );
-    assert!(code == Some(4) && files.contains_key("/plan_sequence_int32/1/model.onnx"), "{code:?}");
-    let (code, said, _) = planned(Some("#!/bin/sh\ntrue"));
-    assert!(code == Some(4) && said.contains("ended well and left no plan"), "{said}");
-    let (code, said, _) = planned(None);
-    assert!(code == Some(0) && said.contains("there is no trtexec here, so that 1 model has no plan yet"), "{said}");
 }
 
 /// The short form of the default scenario on a model of a server; what is wrong with it.

@@ -70,10 +70,10 @@ pub(crate) enum Layer {
         from: u32,
         to: u32,
     },
-    /// New axes of size 1 at these places.
-    Unsqueeze(Vec<usize>),
-    /// Without these axes, whose size is 1.
-    Squeeze(Vec<usize>),
+    /// A new axis of size 1 at this place.
+    Unsqueeze(usize),
+    /// Without this axis, whose size is 1.
+    Squeeze(usize),
     /// A convolution along the last axis, with as many groups, by kernels of this size.
     Conv {
         groups: u32,

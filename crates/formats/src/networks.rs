@@ -122,11 +122,11 @@ impl Model {
         let batch = self.batches.then_some(Dim::Batch);
         let shape = Shape::new(batch.into_iter().chain(dims.iter().copied().map(Dim::Fixed)).collect());
         let input = self.graph.input(name, Tensor::new(Fp32, shape))?;
-        if self.batches { Ok(input) } else { self.graph.unsqueeze(input, &[0]) }
+        if self.batches { Ok(input) } else { self.graph.unsqueeze(input, 0) }
     }
 
     fn without_row(&mut self, value: Value) -> Result<Value, String> {
-        if self.batches { Ok(value) } else { self.graph.squeeze(value, &[0]) }
+        if self.batches { Ok(value) } else { self.graph.squeeze(value, 0) }
     }
 
     fn output(&mut self, name: &str, value: Value) -> Result<(), String> {
@@ -168,9 +168,9 @@ impl Model {
 
     fn gru(&mut self, input: Value, state: Value) -> Step {
         let weights = self.recurrent(3, |gate, unit| if gate == 0 { remembers(unit) } else { 0.0 })?;
-        let (input, state) = (self.graph.unsqueeze(input, &[0])?, self.graph.unsqueeze(state, &[0])?);
+        let (input, state) = (self.graph.unsqueeze(input, 0)?, self.graph.unsqueeze(state, 0)?);
         let state = self.graph.gru(input, state, weights)?;
-        let state = self.graph.squeeze(state, &[0])?;
+        let state = self.graph.squeeze(state, 0)?;
         Ok((self.head(state, HIDDEN, 1.0)?, vec![state]))
     }
 
@@ -182,20 +182,20 @@ impl Model {
             _ => 0.0,
         };
         let weights = self.recurrent(4, begin)?;
-        let [input, hidden, cell] = [input, hidden, cell].map(|value| self.graph.unsqueeze(value, &[0]));
+        let [input, hidden, cell] = [input, hidden, cell].map(|value| self.graph.unsqueeze(value, 0));
         let (hidden, cell) = self.graph.lstm(input?, hidden?, cell?, weights)?;
-        let (hidden, cell) = (self.graph.squeeze(hidden, &[0])?, self.graph.squeeze(cell, &[0])?);
+        let (hidden, cell) = (self.graph.squeeze(hidden, 0)?, self.graph.squeeze(cell, 0)?);
         Ok((self.head(hidden, HIDDEN, 1.5)?, vec![hidden, cell]))
     }
 
     /// Each element has a kernel over time of its own, and then all elements are mixed.
     fn conv(&mut self, input: Value, cache: Value) -> Step {
-        let frame = self.graph.unsqueeze(input, &[2])?;
+        let frame = self.graph.unsqueeze(input, 2)?;
         let frames = self.graph.concat(cache, frame, 2)?;
         let kernel = self.weights("conv.weight", &[self.width, 1, CACHED + 1], spread(CACHED + 1))?;
         let bias = self.weights("conv.bias", &[self.width], 0.1)?;
         let mixed = self.graph.conv(frames, kernel, bias, self.width)?;
-        let mixed = self.graph.squeeze(mixed, &[2])?;
+        let mixed = self.graph.squeeze(mixed, 2)?;
         let output = self.head(mixed, self.width, spread(self.width))?;
         Ok((output, vec![self.graph.slice(frames, 2, 1, CACHED + 1)?]))
     }

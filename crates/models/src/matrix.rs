@@ -113,8 +113,10 @@ impl Matrix {
                 return Err(format!("--parameter {name} is given twice"));
             }
         }
-        if self.options.network_width.is_some() && self.forms.iter().all(|form| form.family.has_formula()) {
-            return Err("--width is for the families gru, lstm, conv and two_state".to_owned());
+        let has_network =
+            self.backends.iter().any(|its| self.forms.iter().any(|form| form.family.network(*its).is_some()));
+        if self.options.network_width.is_some() && !has_network {
+            return Err("--width is for networks: the families gru, lstm, conv and two_state of onnxruntime".to_owned());
         }
         for form in &self.forms {
             if let InitialState::File { data: Some(bytes) } = &form.initial {
@@ -244,7 +246,11 @@ parameters { key: "sequence_stress_formula" value { string_value: "none" } }
             options: Options { network_width: Some(4), models: ModelOptions::default(), ..Options::default() },
             ..matrix(&[Family::Implicit])
         };
-        let rejection = other.make().expect_err("it is rejected");
-        assert_eq!(rejection, "--width is for the families gru, lstm, conv and two_state");
+        let native = Matrix { backends: vec![Backend::Native], ..matrix(&[Family::TwoState]) };
+        let native = Matrix { options: other.options.clone(), ..native };
+        for matrix in [other, native] {
+            let rejection = matrix.make().expect_err("it is rejected");
+            assert_eq!(rejection, "--width is for networks: the families gru, lstm, conv and two_state of onnxruntime");
+        }
     }
 }

@@ -39,7 +39,7 @@ pub fn model_names() -> impl Iterator<Item = &'static str> {
     NAMES.iter().map(String::as_str)
 }
 
-/// The names of the built-in models of which no client can tell the outputs.
+/// The names of the built-in models without a formula, whose outputs no client can predict.
 pub fn models_without_formula() -> &'static [&'static str] {
     WithoutFormula::NAMES
 }

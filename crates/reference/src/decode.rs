@@ -288,14 +288,24 @@ impl Check<'_> {
     /// The size of the batch dimension, as the wire's 32 bits have it; 1 where there is none.
     fn batch_size(&self, inputs: &[InferInputTensor]) -> Result<u32, Status> {
         let most = self.spec.config.max_batch_size;
-        let Some(input) = inputs.first().filter(|_| most > 0) else { return Ok(1) };
-        let Some(size) = input.shape.first() else {
-            let text =
-                format!("input '{}' has no shape but model requires batch dimension for '{}'", input.name, self.model);
-            return Err(self.failure(&text));
-        };
-        #[expect(clippy::cast_possible_truncation, reason = "so does the real server")]
-        let size = *size as i32;
+        if most == 0 {
+            return Ok(1);
+        }
+        let mut of_all = None;
+        for InferInputTensor { name, shape, .. } in inputs {
+            let Some(size) = shape.first() else {
+                let text =
+                    format!("input '{name}' has no shape but model requires batch dimension for '{}'", self.model);
+                return Err(self.failure(&text));
+            };
+            #[expect(clippy::cast_possible_truncation, reason = "so does the real server")]
+            let size = *size as i32;
+            if *of_all.get_or_insert(size) != size {
+                let text = format!("input '{name}' batch size does not match other inputs for '{}'", self.model);
+                return Err(self.failure(&text));
+            }
+        }
+        let size = of_all.unwrap_or(1);
         if size > most {
             return Err(self.failure(&format!("inference request batch-size must be <= {most} for '{}'", self.model)));
         }

@@ -139,11 +139,6 @@ trait Computes: fmt::Debug + Send {
     /// Why the model rejects the step, which then changes nothing.
     fn read(&self, row: &ModelRow) -> Result<Self::Input, Status>;
 
-    /// Whether an input changes a state, so that it shows whether it was executed.
-    fn changes(&self, _input: &Self::Input) -> bool {
-        true
-    }
-
     /// The state after an input.
     fn advance(&self, state: &Self::State, input: &Self::Input) -> Self::State;
 
@@ -315,12 +310,14 @@ impl<C: Computes> Host<C> {
 
     fn step(&mut self, row: &ModelRow, told: &Told, before: &C::State, place: Place) -> RowResult {
         let input = self.computes.read(row)?;
-        let changes = self.computes.changes(&input);
         let mut after = self.computes.advance(before, &input);
-        if changes && self.faults.happens(Fault::ExecuteTwice) {
-            after = self.computes.advance(&after, &input);
+        if self.faults.has(Fault::ExecuteTwice) {
+            let twice = self.computes.advance(&after, &input);
+            if twice != after && self.faults.happens(Fault::ExecuteTwice) {
+                after = twice;
+            }
         }
-        if changes && self.faults.happens(Fault::SkipStep) {
+        if after != *before && self.faults.happens(Fault::SkipStep) {
             after = before.clone();
         }
         self.noise.disturb_state(self.computes.floats(&mut after), place);

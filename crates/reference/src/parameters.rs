@@ -182,6 +182,7 @@ fn responses_up_to(config: &ModelConfig, formula: Formula) -> Result<Option<u32>
     if is_such && text(config, RESPONSES).is_some() {
         return Err(format!("parameter '{RESPONSES}' is for sums: of a gru, '{RESPONSES_UP_TO}' says the most"));
     }
+    only_if(formula.is_sum(), config, RESPONSES, "models that add up")?;
     Ok(is_such.then_some(most))
 }
 
@@ -199,7 +200,8 @@ fn noise(config: &ModelConfig, formula: Formula) -> Result<Noise, String> {
         part.ok_or_else(|| format!("parameter '{name}': '{text}' is no number from 0 to 1"))
     };
     let (batch, run) = (part(BATCH_NOISE)?, part(RUN_NOISE)?);
-    only_if(!formula.is_sum(), config, NOISE_IN_STATE, "models that compute no sum")?;
+    let has_floats = matches!(formula, Formula::Gru | Formula::TwoState);
+    only_if(has_floats, config, NOISE_IN_STATE, "models that keep states of FP32")?;
     let is_in_state = match text(config, NOISE_IN_STATE).unwrap_or("false") {
         "false" => false,
         "true" => true,

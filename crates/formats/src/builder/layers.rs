@@ -86,34 +86,30 @@ impl GraphBuilder {
         Ok(self.layer(Layer::Slice { axis, from, to }, &[value], dims))
     }
 
-    /// `value` with new axes of size 1 at these places of the result, in order.
+    /// `value` with a new axis of size 1 at this place of the result.
     ///
     /// # Errors
-    /// When the result would have no such places.
-    pub fn unsqueeze(&mut self, value: Value, axes: &[usize]) -> Made {
+    /// When the result would have no such place.
+    pub fn unsqueeze(&mut self, value: Value, axis: usize) -> Made {
         let mut dims = self.floats("unsqueeze", value)?;
-        for axis in axes {
-            if *axis > dims.len() {
-                return Err(format!("unsqueeze: {} has no place for an axis {axis}", Shape::new(dims)));
-            }
-            dims.insert(*axis, Dim::Fixed(1));
+        if axis > dims.len() {
+            return Err(format!("unsqueeze: {} has no place for an axis {axis}", Shape::new(dims)));
         }
-        Ok(self.layer(Layer::Unsqueeze(axes.to_vec()), &[value], dims))
+        dims.insert(axis, Dim::Fixed(1));
+        Ok(self.layer(Layer::Unsqueeze(axis), &[value], dims))
     }
 
-    /// `value` without these axes, in order.
+    /// `value` without this axis.
     ///
     /// # Errors
-    /// When one of them is not there, or its size is not 1.
-    pub fn squeeze(&mut self, value: Value, axes: &[usize]) -> Made {
+    /// When there is no such axis, or its size is not 1.
+    pub fn squeeze(&mut self, value: Value, axis: usize) -> Made {
         let mut dims = self.floats("squeeze", value)?;
-        for axis in axes.iter().rev() {
-            if dims.get(*axis) != Some(&Dim::Fixed(1)) {
-                return Err(format!("squeeze: axis {axis} of {} is not of size 1", Shape::new(dims)));
-            }
-            dims.remove(*axis);
+        if dims.get(axis) != Some(&Dim::Fixed(1)) {
+            return Err(format!("squeeze: axis {axis} of {} is not of size 1", Shape::new(dims)));
         }
-        Ok(self.layer(Layer::Squeeze(axes.to_vec()), &[value], dims))
+        dims.remove(axis);
+        Ok(self.layer(Layer::Squeeze(axis), &[value], dims))
     }
 
     /// A convolution along the last axis: `[rows, groups * n, long]` by `[m, n, size]`, with `[m]` added, makes
@@ -243,11 +239,11 @@ mod tests {
             "slice 3 to 5 along axis 1: not of [batch, 4]"
         );
         assert_eq!(
-            rejected(|graph, input, _| graph.squeeze(input, &[0])),
+            rejected(|graph, input, _| graph.squeeze(input, 0)),
             "squeeze: axis 0 of [batch, 4] is not of size 1"
         );
         assert_eq!(
-            rejected(|graph, input, _| graph.unsqueeze(input, &[3])),
+            rejected(|graph, input, _| graph.unsqueeze(input, 3)),
             "unsqueeze: [batch, 4] has no place for an axis 3"
         );
         assert_eq!(

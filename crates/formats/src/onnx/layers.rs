@@ -28,8 +28,8 @@ impl Writer<'_> {
                 let bounds = bounds.map(|(part, number)| self.list(&made, part, &[number]));
                 self.operator("Slice", &[operands, &bounds].concat(), made, Vec::new());
             }
-            Layer::Unsqueeze(axes) => self.with_axes("Unsqueeze", operands, made, axes),
-            Layer::Squeeze(axes) => self.with_axes("Squeeze", operands, made, axes),
+            Layer::Unsqueeze(axis) => self.with_axis("Unsqueeze", operands, made, *axis),
+            Layer::Squeeze(axis) => self.with_axis("Squeeze", operands, made, *axis),
             Layer::Conv { groups, size } => {
                 // All of these have defaults, which not every reader knows for convolutions along one axis.
                 let lists = [
@@ -64,10 +64,9 @@ impl Writer<'_> {
         self.written.node.push(proto::Node { name, input, output, op_type: kind.into(), attribute });
     }
 
-    fn with_axes(&mut self, kind: &str, operands: &[String], made: String, axes: &[usize]) {
-        let axes: Vec<_> = axes.iter().map(|axis| place(*axis)).collect();
-        let axes = self.list(&made, "axes", &axes);
-        self.operator(kind, &[operands[0].clone(), axes], made, Vec::new());
+    fn with_axis(&mut self, kind: &str, operands: &[String], made: String, axis: usize) {
+        let list = self.list(&made, "axes", &[place(axis)]);
+        self.operator(kind, &[operands[0].clone(), list], made, Vec::new());
     }
 
     /// A constant list, for an operator, and its name.

@@ -1,4 +1,4 @@
-//! The built-in models of which no client can tell the outputs: those that are judged by outputs that were recorded.
+//! The built-in models without a formula: no client can predict their outputs, so recorded outputs judge them.
 
 use models::{Backend, Dtype, Family, Form, Model, Options};
 use wire::proto::{

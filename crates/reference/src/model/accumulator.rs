@@ -74,10 +74,6 @@ impl Computes for Accumulator {
         Ok(Input { value, elements: values.len(), shape })
     }
 
-    fn changes(&self, input: &Input) -> bool {
-        !input.value.is_zero()
-    }
-
     fn advance(&self, state: &Number, input: &Input) -> Number {
         state.plus(input.value)
     }

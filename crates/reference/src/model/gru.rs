@@ -13,8 +13,8 @@ use super::{
 
 /// The most inputs, and the most states, that a unit looks at: those beside it. So a wide model is no slow one.
 const FAN_MAX: usize = 16;
-/// How much of its state a unit keeps with each step, before its inputs are looked at: the first unit 62 %, the last 97 %. So an output
-/// tells of the last step as of one that is 32 steps ago.
+/// The bias of the first unit's keep gate, and of the last unit's. Without inputs, the first unit keeps 62 % of its state with each step,
+/// and the last unit 97 %. So an output depends on the last step, and on one 32 steps before.
 const KEEPS: [f32; 2] = [0.5, 3.5];
 
 /// What a unit's gates are.

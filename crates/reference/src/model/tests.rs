@@ -1,5 +1,9 @@
 //! The models without a formula in virtual time: scheduler, execution and model as they are.
 
+mod faults;
+mod noise;
+mod rejected;
+
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{super::builtin::configs, noise::Draws, outputs::to_floats, *};
@@ -239,97 +243,6 @@ fn a_wide_layer_takes_what_its_dims_say() {
 }
 
 #[test]
-fn faults_happen_to_models_without_a_formula_and_change_their_outputs() {
-    use Fault::{
-        CorridOther, CorridZero, EndSpurious, ExchangeStates, ExecuteTwice, KeepState, OffByOne, ReadyMissing,
-        ResetState, SkipStep, StaleState, StartMissing, StartSpurious, StateNotSaved, StateOfAnotherSlot, SwapStates,
-        WrongElement,
-    };
-    const BY_SLOT: &[&str] = &["gru_float32", "gru_decoupled_float32", "two_state_float32", "any_tensors"];
-    const BY_ID: &[&str] = &["gru_oldest_float32"];
-    const IMPLICIT: &[&str] = &["gru_implicit_float32", "two_state_implicit_float32"];
-    const TWO: &[&str] = &["two_state_float32", "two_state_implicit_float32"];
-    for (faults, models) in [
-        (
-            &[OffByOne, WrongElement, ResetState, SwapStates, ExecuteTwice, SkipStep][..],
-            &[BY_SLOT, BY_ID, IMPLICIT][..],
-        ),
-        (&[KeepState, StartMissing, StartSpurious, ReadyMissing], &[BY_SLOT, BY_ID, IMPLICIT]),
-        (&[StaleState], &[BY_SLOT, BY_ID]),
-        (&[StateNotSaved, StateOfAnotherSlot], &[IMPLICIT]),
-        (&[CorridZero, CorridOther, EndSpurious], &[BY_ID]),
-        (&[ExchangeStates], &[TWO]),
-    ] {
-        for (fault, model) in
-            faults.iter().flat_map(|fault| models.iter().copied().flatten().map(move |m| (*fault, *m)))
-        {
-            let right = World::of(model).converse();
-            // With one commission only, so that it shows by itself.
-            let mut changed = 0;
-            for chance in 1..4 {
-                let mut world = World::new(config(model), &[Planted::once(fault, chance)]);
-                let is_other = world.converse() != right;
-                changed += u64::from(is_other && world.committed(fault) == 1);
-            }
-            assert!(changed > 0, "{fault} does not show on {model}");
-            let mut world = World::new(config(model), &[Planted::always(fault)]);
-            assert_ne!(world.converse(), right, "{fault} on {model}");
-            assert!(world.committed(fault) > 0, "{fault} on {model}");
-        }
-    }
-}
-
-#[test]
-fn faults_of_the_scheduler_change_outputs_too() {
-    let steps = |world: &mut World| {
-        let first = [world.step(1, "SE", 1)];
-        let mut answers = world.send(&first);
-        // Two sequences that share a slot where it was released twice, and steps that wait for those before them.
-        let rest = [(2, "S", 2), (3, "S", 3), (2, "", 4), (2, "", 5), (2, "E", 6), (3, "E", 7)];
-        let rest = rest.map(|(id, flags, number)| world.step(id, flags, number));
-        answers.extend(world.send(&rest));
-        answers
-    };
-    let models = ["gru_float32", "gru_implicit_float32", "two_state_float32", "any_tensors"];
-    for model in models {
-        let right = steps(&mut World::of(model));
-        for fault in [Fault::DoubleRelease, Fault::OutOfOrder, Fault::EndBeforeLast] {
-            let mut world = World::new(config(model), &[Planted::once(fault, 1)]);
-            let wrong = steps(&mut world);
-            assert!(world.committed(fault) == 1 && wrong != right, "{fault} on {model}");
-        }
-    }
-}
-
-#[test]
-fn a_slip_changes_one_element_and_no_state() {
-    for model in ["gru_float32", "two_state_implicit_float32", "any_tensors"] {
-        let right = World::of(model).converse();
-        for (fault, is_first) in [(Fault::OffByOne, true), (Fault::WrongElement, false)] {
-            let wrong = World::new(config(model), &[Planted::once(fault, 5)]).converse();
-            let differ: Vec<_> = (0..right.len()).filter(|step| right[*step] != wrong[*step]).collect();
-            assert_eq!(differ, [4], "{model} {fault}");
-            let outputs = right[4][0].iter().zip(&wrong[4][0]);
-            let differ: Vec<_> = outputs.filter(|(right, wrong)| right != wrong).collect();
-            let [(right, wrong)] = differ[..] else { panic!("{model} {fault}: {differ:?}") };
-            let size = right.1.datatype.size().expect("a size");
-            let [right, wrong] = [right, wrong].map(|(_, tensor)| tensor.data.chunks(size).collect::<Vec<_>>());
-            let at: Vec<_> = (0..right.len()).filter(|at| right[*at] != wrong[*at]).collect();
-            assert_eq!(at, [if is_first { 0 } else { right.len() - 1 }], "{model} {fault}");
-        }
-    }
-    // An element of each type changes, and differs clearly.
-    for datatype in Datatype::ALL {
-        let data =
-            if datatype == Datatype::Bytes { text_element(b"a") } else { vec![0; datatype.size().expect("a size")] };
-        let tensor = Tensor { datatype, shape: vec![1, 1], data };
-        let mut responses = [vec![("OUTPUT".into(), tensor.clone())]];
-        outputs::slip(&Faults::new(&[Planted::always(Fault::OffByOne)], Seed(0)), &mut responses);
-        assert_ne!(responses[0][0].1.data, tensor.data, "{datatype}");
-    }
-}
-
-#[test]
 fn two_states_are_never_mixed_whatever_the_order_of_their_declaration() {
     let own = World::of("two_state_float32").converse();
     let declared = config("two_state_implicit_float32");
@@ -350,49 +263,6 @@ fn two_states_are_never_mixed_whatever_the_order_of_their_declaration() {
     let wrong = exchanged.converse();
     assert_eq!((exchanged.committed(Fault::ExchangeStates), wrong[..4] == own[..4]), (1, true));
     assert!(counts(&wrong) != counts(&own) && numbers(&wrong)[4..6] != numbers(&own)[4..6]);
-}
-
-#[test]
-fn batch_noise_is_as_large_as_it_says_and_a_row_alone_has_none() {
-    for size in [1e-6_f32, 1e-3] {
-        let written = size.to_string();
-        let noisy = |more: &[(&str, &str)]| {
-            let parameters = [&[("sequence_stress_batch_noise", &*written)], more].concat();
-            World::new(with(config("gru_float32"), &parameters), &[])
-        };
-        assert_eq!(noisy(&[]).alone(10, 0), World::of("gru_float32").alone(10, 0));
-        let (right, wrong) = (World::of("gru_float32").converse(), noisy(&[]).converse());
-        assert_eq!(wrong, noisy(&[]).converse(), "it is the same each time");
-        let mut largest = 0.0_f32;
-        for (right, wrong) in numbers(&right).iter().flatten().zip(numbers(&wrong).iter().flatten()) {
-            let part = ((right - wrong) / right).abs();
-            // Rounded to FP32 twice.
-            assert!(part <= size + f32::EPSILON, "{part} of {size}");
-            largest = largest.max(part);
-        }
-        assert!(largest > size / 2.0, "{largest} of {size}");
-        // In the state it grows, and it stays a noise.
-        let grown = noisy(&[("sequence_stress_batch_noise_in_state", "true")]).converse();
-        let apart = |step: usize| furthest(&numbers(&right)[step], &numbers(&grown)[step]);
-        assert!(apart(0) <= size + f32::EPSILON && apart(10) > apart(0), "{} {}", apart(0), apart(10));
-        assert!(apart(10) < 12.0 * size + 1e-6, "{}", apart(10));
-    }
-    // The other rows and the own place are what it depends on.
-    let mut world = World::of("gru_batch_noise_float32");
-    let steps = [1, 2, 3].map(|id| world.step(id, "SE", 5));
-    let three = numbers(&world.send(&steps));
-    let two = numbers(&world.send(&steps[..2]));
-    assert!(three[0] != three[1] && three[1] != three[2] && two[0] != three[0], "{two:?} {three:?}");
-}
-
-#[test]
-fn noise_of_a_run_is_no_other_runs() {
-    let outputs = || numbers(&World::of("gru_run_noise_float32").alone(4, 0));
-    let (one, other, right) = (outputs(), outputs(), numbers(&World::of("gru_float32").alone(4, 0)));
-    assert_ne!(one, other);
-    for (value, right) in one.iter().flatten().zip(right.iter().flatten()) {
-        assert!((value - right).abs() <= 0.5 * right.abs() + f32::EPSILON, "{value} {right}");
-    }
 }
 
 #[test]
@@ -439,83 +309,4 @@ fn each_input_of_any_type_matters_to_each_output() {
     }
     let count = texts(&outputs.last().expect("an output").1.data).flatten().count();
     assert_eq!(count, 2);
-}
-
-#[test]
-fn a_model_that_cannot_be_is_rejected_in_a_line() {
-    let spec = |config: ModelConfig| Spec::new(config, &Files::new()).map(|_| ()).expect_err("it cannot be");
-    let rejected = |model: &str, change: &dyn Fn(&mut ModelConfig)| {
-        let mut config = config(model);
-        change(&mut config);
-        spec(config)
-    };
-    let parameter = |model: &str, name: &str, value: &str| spec(with(config(model), &[(name, value)]));
-    for (said, expected) in [
-        (
-            rejected("gru_float32", &|config| config.input[0].dims = vec![-1]),
-            "model 'gru_float32' computes 'gru': its one input has to be FP32 with dims [ W ], of which W is from 1 to 4096",
-        ),
-        (
-            rejected("gru_float32", &|config| config.output[0].dims = vec![3]),
-            "model 'gru_float32' computes 'gru': its output has to be FP32 with the dims of its input",
-        ),
-        (
-            rejected("gru_implicit_float32", &|config| {
-                (config.input[0].dims, config.output[0].dims) = (vec![8], vec![8]);
-            }),
-            "model 'gru_implicit_float32' computes 'gru': its state has to be FP32 with the dims of its input",
-        ),
-        (
-            rejected("two_state_implicit_float32", &|config| {
-                if let Some(SchedulingChoice::SequenceBatching(batching)) = &mut config.scheduling_choice {
-                    batching.state[0].dims = vec![5];
-                }
-            }),
-            "model 'two_state_implicit_float32' computes 'two-state': its states have to be ZETA_STATE FP32 [ 2 ] and \
-             ALPHA_STATE FP32 [ 5 ]",
-        ),
-        (
-            rejected("any_tensors", &|config| config.output[0].dims = vec![-1]),
-            "model 'any_tensors' computes 'any-tensors': the dims of its outputs have to be above 0",
-        ),
-        (
-            rejected("any_tensors", &|config| config.output[0].dims = vec![1 << 32, 1 << 32]),
-            "model 'any_tensors' computes 'any-tensors': an output of it has at most 1048576 elements",
-        ),
-        (
-            rejected("any_tensors", &|config| "INPUT_BOOL".clone_into(&mut config.input[1].name)),
-            "there are two inputs 'INPUT_BOOL'",
-        ),
-        (
-            parameter("gru_float32", "sequence_stress_batch_noise", "2"),
-            "parameter 'sequence_stress_batch_noise': '2' is no number from 0 to 1",
-        ),
-        (
-            parameter("gru_float32", "sequence_stress_seed", "-1"),
-            "parameter 'sequence_stress_seed': '-1' is no whole number from 0 to 18446744073709551615",
-        ),
-        (
-            parameter("gru_float32", "sequence_stress_batch_noise_in_state", "1"),
-            "parameter 'sequence_stress_batch_noise_in_state': '1' is neither true nor false",
-        ),
-        (
-            parameter("gru_float32", "error_on_value", "1"),
-            "parameter 'error_on_value' is for models that add up, which 'gru_float32' does not: leave it out",
-        ),
-        (
-            parameter("custom_sequence_int32", "sequence_stress_run_noise", "0.1"),
-            "parameter 'sequence_stress_run_noise' is for models that compute no sum, which 'custom_sequence_int32' does \
-             not: leave it out",
-        ),
-        (
-            parameter("gru_float32", "sequence_stress_responses_up_to", "2"),
-            "parameter 'sequence_stress_responses_up_to' is for decoupled gru models, which 'gru_float32' is not",
-        ),
-        (
-            parameter("gru_decoupled_float32", "sequence_stress_responses", "2"),
-            "parameter 'sequence_stress_responses' is for sums: of a gru, 'sequence_stress_responses_up_to' says the most",
-        ),
-    ] {
-        assert_eq!(said, expected);
-    }
 }

@@ -242,6 +242,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn inputs_of_one_request_have_one_batch_size() {
+        let spec = SPECS.iter().find(|spec| spec.config.name == "any_tensors").expect("it is built in");
+        let mut request = valid(&[], Vec::new());
+        let inputs = spec.inputs.iter().map(|input| input_of(input, spec)).collect::<Option<_>>();
+        (request.inputs, request.raw_input_contents) = inputs.expect("they are small");
+        assert!(read(request.clone(), spec).is_ok());
+        request.inputs[2].shape[0] = 2;
+        let rejection = read(request, spec).map(|_| ()).expect_err("it is rejected");
+        let expected = "[request id: 1-2-3] input 'INPUT_INT16' batch size does not match other inputs for 'model'";
+        assert_eq!(rejection.message(), expected);
+    }
+
     /// One mutation of a kind that finds its way into a message: a bit, a byte, a part that is lost, doubled or large.
     fn mutate(bytes: &mut Vec<u8>, random: &mut ChaCha8Rng) {
         let at = random.random_range(0..bytes.len());
