@@ -260,7 +260,7 @@ impl Cli {
             let is_common = COMMON.contains(&arg.get_id().as_str());
             arg.hide_short_help(!is_common)
         };
-        Self::command().mut_args(shown)
+        Self::command().mut_args(shown).mut_subcommand("golden", golden::without_those_of_runs)
     }
 
     /// Reads the process's command line.

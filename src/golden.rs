@@ -3,7 +3,12 @@
 mod calibration;
 mod facts;
 
-use std::{fs, path::Path, sync::Arc};
+use std::{
+    fs,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use serde::Serialize;
 
@@ -29,7 +34,7 @@ use workload::{
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// Where its inputs are; none where they are drawn.
-    pub inputs: Option<std::path::PathBuf>,
+    pub inputs: Option<PathBuf>,
     /// What else is known of them.
     pub options: Options,
     /// How outputs are compared, where not as measured.
@@ -86,15 +91,14 @@ impl Subject {
         let version = declared.newest().map(str::to_owned);
         let batches = configuration.as_ref().is_none_or(|configuration| configuration.settings().batches);
         let optional = configuration.as_ref().map(wire::transport::Configuration::optional_inputs).unwrap_or_default();
-        let options = Options { batches, optional, model: Some(name.clone()), ..asked.options.clone() };
+        let steps = asked.options.steps.or_else(|| NonZeroUsize::new(scenario.longest().max(LEAST_STEPS) as usize));
+        let options = Options { batches, optional, steps, model: Some(name.clone()), ..asked.options.clone() };
         let found = match &asked.inputs {
             Some(path) => read(path, &declared.inputs, &options),
             None => random::draw(&declared.inputs, &options),
         };
         let (tracks, notes) = found.map_err(RunError::Access)?;
-        let steps = asked.options.steps.map_or(scenario.longest().max(LEAST_STEPS) as usize, std::num::NonZero::get);
-        let steps = std::num::NonZeroUsize::new(steps).unwrap_or(std::num::NonZeroUsize::MIN);
-        let inputs = Arc::new(InputSet::new(tracks.into_iter().map(|track| track.extended(steps)).collect()));
+        let inputs = Arc::new(InputSet::new(tracks));
         let model = Model { name, version, server, ..Model::default() };
         let identity = Identity { inputs: inputs.digest().to_owned(), ..identity(&model, configuration.as_ref()) };
         let outputs = outputs(&declared.outputs, &asked.compare).map_err(RunError::Access)?;

@@ -29,13 +29,14 @@ use workload::{
     arithmetic::Formula,
     controls::{self, Controls, Told},
     conversation::Transport,
+    inputs::{Pace, Sent},
     model::{Model, Settings, Strategy, Tensors, ToldIds},
     number::Datatype,
     plan::Manner,
     scenario::{Phase, Population, Reuse, Scenario, ServerAction},
     sequence::{IdForm, Pattern},
     tensor::{ELEMENTS_MAX, Shape, TensorSpec, elements},
-    wording::nearest,
+    wording::{counted, nearest},
 };
 
 pub(crate) use self::parts::Wanted;
@@ -161,6 +162,43 @@ impl Preflight {
         numbers.err().or(inputs).or_else(|| self.cannot_take_ids(scenario))
     }
 
+    /// Sends recorded tracks at so many times their pace. An error says in one line why that cannot be.
+    pub(crate) fn send_at(&mut self, times: f64, scenario: &Scenario) -> Result<(), String> {
+        // What pauses for longer is no sequence any more.
+        let longest = idle_limit(&self.model) / 2;
+        let Some(tensors) = &mut self.model.tensors else {
+            return Err(
+                "--pace needs recorded tracks: --golden FILE, of a recording of the proxy (proxy --record)".to_owned()
+            );
+        };
+        let inputs = Arc::clone(&tensors.sent.inputs);
+        let pauses = || inputs.tracks().iter().flat_map(|track| &track.pauses);
+        if pauses().next().is_none() {
+            return Err(
+                "--pace: no track of the golden file has recorded times: calibrate with a recording of the proxy \
+                        (golden --inputs FILE.jsonl)"
+                    .to_owned(),
+            );
+        }
+        let clipped = pauses().filter(|pause| pause.div_f64(times) > longest).count();
+        if clipped > 0 {
+            self.notes.push(
+                format!(
+                    "{} of the recording are cut to {} ms, half of the idle limit: longer ones would end their sequences",
+                    counted(clipped as u64, "pause"),
+                    longest.as_millis()
+                )
+                .into(),
+            );
+        }
+        let sent = Sent { pace: Some(Pace { times, longest }), inputs };
+        *tensors = Arc::new(Tensors { sent, outputs: tensors.outputs.clone() });
+        // Each step may be preceded by the longest pause.
+        let pauses = longest.saturating_mul(scenario.longest());
+        self.limits = RunLimits::with_pauses(scenario, &self.model, pauses);
+        Ok(())
+    }
+
     /// Why the golden outputs are not this model's, if they are not. A model that the run loads anew may have another configuration.
     pub(crate) fn rejects_golden(&self) -> Option<String> {
         golden::is_of_another(self.golden.as_ref()?, self.identity.as_ref()?)
@@ -277,7 +315,8 @@ impl Preflight {
         if let Some(golden) = golden {
             notes.extend(golden_notes(golden, scenario));
             let outputs = golden.asked().map(str::to_owned).collect();
-            model.tensors = Some(Arc::new(Tensors { inputs: Arc::clone(&golden.inputs), outputs }));
+            model.tensors =
+                Some(Arc::new(Tensors { sent: Sent { inputs: Arc::clone(&golden.inputs), pace: None }, outputs }));
         }
         if model.version.is_none() {
             let what = "the model's version, because the server does not say which versions it has";

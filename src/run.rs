@@ -84,6 +84,8 @@ pub struct Setup {
     pub server_memory: Option<MemorySource>,
     /// What the model answers, where no formula says it.
     pub golden: Option<Arc<Golden>>,
+    /// How many times as fast as they were recorded tracks are sent; none where each step follows as soon as it can.
+    pub pace: Option<f64>,
 }
 
 impl Setup {
@@ -101,6 +103,7 @@ impl Setup {
             program: None,
             server_memory: None,
             golden: None,
+            pace: None,
         }
     }
 }

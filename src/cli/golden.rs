@@ -6,7 +6,7 @@ use std::{
     str::FromStr,
 };
 
-use clap::{Args, Subcommand};
+use clap::{Arg, Args, Command, Subcommand};
 
 use super::{EndpointArgs, values::whole};
 use crate::golden::Asked;
@@ -26,6 +26,25 @@ Exit codes:
   2  the command line or a file is wrong
   3  the model is not deterministic enough to be judged; the file was written, and a run with it does not judge its outputs
   4  the server or the model could not be asked";
+
+/// What stands below the options of `golden verify --help`.
+const VERIFIED: &str = "\
+Without --model the golden file's model is asked.
+
+Exit codes:
+  0  the server answers the same
+  1  outputs differ
+  2  the command line or a file is wrong
+  4  the server or the model could not be asked, or the file is of another model";
+
+/// The options of an endpoint that a calibration has no use for.
+const OF_RUNS: &[&str] = &["metrics_url", "server_memory", "restart_command", "formula", "initial_state", "responses"];
+
+/// Without the options that do nothing here.
+pub(super) fn without_those_of_runs(command: Command) -> Command {
+    let hidden = |arg: Arg| if OF_RUNS.contains(&arg.get_id().as_str()) { arg.hide(true) } else { arg };
+    command.mut_args(hidden).mut_subcommands(move |command| command.mut_args(hidden))
+}
 
 /// What `sequence-stress golden` needs.
 #[derive(Clone, Debug, Args)]
@@ -60,8 +79,9 @@ pub struct CalibrateArgs {
     pub output: Option<PathBuf>,
 }
 
-/// What a verification needs.
+/// What a verification needs. Where no model is named, it is the golden file's.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = VERIFIED)]
 pub struct VerifyArgs {
     /// The golden file
     pub file: PathBuf,
@@ -152,9 +172,17 @@ pub struct ExpectArgs {
     /// none: judge everything but the content of outputs, for a model without a formula and a golden file
     #[arg(long, value_name = "none", value_parser = ["none"], help_heading = "What to check")]
     pub expect: Option<String>,
+    /// Send recorded tracks at N times the pace of their recording [default: each step as soon as it can be sent]
+    #[arg(long, value_name = "N", value_parser = pace, requires = "golden", help_heading = "Load")]
+    pub pace: Option<f64>,
     /// What is sent.
     #[command(flatten)]
     pub inputs: InputArgs,
+}
+
+fn pace(text: &str) -> Result<f64, String> {
+    let times = text.parse().ok().filter(|times: &f64| times.is_finite() && *times > 0.0);
+    times.ok_or_else(|| "give a number above 0, such as 2 for twice as fast".to_owned())
 }
 
 /// Where a run's expectation comes from.
@@ -191,6 +219,9 @@ impl ExpectArgs {
         }
         if let Some(expect) = &self.expect {
             flag("--expect", expect.clone());
+        }
+        if let Some(pace) = self.pace {
+            flag("--pace", pace.to_string());
         }
         let InputArgs { inputs, shapes, ranges, tracks, steps, inputs_seed, compare } = &self.inputs;
         if let Some(path) = inputs {

@@ -187,7 +187,7 @@ fn write_failure(
         arithmetic: result.preflight.model.arithmetic,
         scene: &result.scene,
         embedded,
-        inputs: result.preflight.model.tensors.as_ref().map(|tensors| &tensors.inputs),
+        inputs: result.preflight.model.tensors.as_ref().map(|tensors| &tensors.sent),
     };
     let Some(failure) = Failure::found(violation, describe(violation), &run) else {
         file.leave("it is not known what had been sent before the violation");

@@ -9,6 +9,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
     },
     time::Duration,
 };
@@ -38,6 +39,9 @@ use workload::{
 
 /// How long the making of a connection to the server may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long the end of a recording may take.
+const FINISH_LIMIT: Duration = Duration::from_secs(30);
 
 /// Where clients connect to for an endpoint of the server.
 struct Way {
@@ -179,10 +183,21 @@ impl Recording {
 
     /// Ends it, and says what was recorded.
     fn finish(self) -> Result<u8, Failure> {
-        let at = self.path.display();
-        let (summary, error) = match self.recorder.finish() {
-            Ok(summary) => (summary, None),
-            Err((summary, error)) => (summary, Some(error)),
+        let Self { recorder, path, .. } = self;
+        let at = path.display();
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || tell.send(recorder.finish()));
+        // A file such as a pipe that nobody reads takes nothing for ever.
+        let (summary, error) = match told.recv_timeout(FINISH_LIMIT) {
+            Ok(Ok(summary)) => (summary, None),
+            Ok(Err((summary, error))) => (summary, Some(error)),
+            Err(_) => {
+                let limit = FINISH_LIMIT.as_secs();
+                let problem = format!(
+                    "the recording {at} took nothing for {limit} s; what it has is good to its last whole line"
+                );
+                return Err(Failure::could_not_test(problem));
+            }
         };
         let lines = lines(&summary);
         print(|out| {

@@ -91,6 +91,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         program: env::current_exe().ok(),
         server_memory: args.endpoint.server_memory(),
         golden,
+        pace: args.expect.pace,
         ..Setup::new(scenario.clone(), seed)
     };
     let runtime = runtime()?;

@@ -202,6 +202,7 @@ impl Suite<'_> {
             program: env::current_exe().ok(),
             server_memory,
             golden: self.golden.clone(),
+            pace: self.args.expect.pace,
             ..Setup::new(scenario, self.seed)
         };
         let mut lookout = self.board.lookout(place, Arc::clone(&self.saw_violation));

@@ -1,9 +1,6 @@
 //! A violation of a run as a failure that can be had again.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Accused, Facts, Failure};
 use oracle::{Violation, history::Scene};
@@ -12,7 +9,7 @@ use workload::{
     arithmetic::Arithmetic,
     conversation::{Act, Connection, Conversation, Lane, Transport},
     event::Nanos,
-    inputs::InputSet,
+    inputs::Sent,
     plan::{Iteration, Manner, WorkerPlan},
     scenario::{Population, Scenario, Window},
     seed::Seed,
@@ -42,7 +39,7 @@ pub struct Run<'r> {
     /// How the embedded server was, if there was one.
     pub embedded: Option<&'r ServerSetup>,
     /// What was sent, where no formula says what the model computes.
-    pub inputs: Option<&'r Arc<InputSet>>,
+    pub inputs: Option<&'r Sent>,
 }
 
 impl Failure {

@@ -36,7 +36,7 @@ impl<'s> Calibration<'s> {
         let mut all = self.tracks();
         for _ in 0..ALONE {
             for track in &all {
-                progress("each sequence of inputs alone");
+                progress("each track alone");
                 let seen = self.player.together(std::slice::from_ref(track)).await?;
                 self.take(track, seen.into_iter().next().unwrap_or_default(), true);
             }
@@ -44,12 +44,12 @@ impl<'s> Calibration<'s> {
         let width = self.player.width();
         if width > 1 {
             for track in all.iter().take(OF_THEMSELVES) {
-                progress("full batches of the same");
+                progress("full batches of one track");
                 self.beside(&vec![track.clone(); width]).await?;
             }
             for in_order in arrangements(all.len()) {
                 for group in in_order.chunks(width) {
-                    progress("beside others");
+                    progress("tracks beside others");
                     let group: Vec<_> = group.iter().map(|track| all[*track].clone()).collect();
                     self.beside(&group).await?;
                 }

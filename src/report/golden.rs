@@ -69,17 +69,18 @@ fn not_at_once(visible: &Visible) -> Option<String> {
 fn tolerance(output: &Output, noise: &Noise) -> String {
     let nan = if noise.has_nan { "; it has NaN, which is equal to NaN" } else { "" };
     let measured = format!(
-        "the same inputs were up to {:e} apart alone and {:e} beside others (most at step {}), and other states typically {:e}",
+        "the same inputs were up to {:.1e} apart alone and {:.1e} beside others (most at step {}), and other states typically {:.1e}",
         noise.run, noise.batch, noise.at_step, noise.typical
     );
     let how = match output.compare {
         _ if !output.is_judged() => format!("not judged: {measured}"),
         Compare::Measured if output.tolerance(u32::MAX) == 0.0 => "bit-exact alone and in batches".to_owned(),
         Compare::Measured => format!(
-            "tolerance {:e} at step 1 to {:e} at the last one: 8 times what was measured, because {measured}",
+            "tolerance {:.1e} at step 1 to {:.1e} at the last one: 8 times what was measured, because {measured}",
             output.tolerance(1),
             output.tolerance(u32::MAX)
         ),
+        rule if noise.typical.is_infinite() => format!("compared by {rule}, as asked for"),
         rule => format!("compared by {rule}, as asked for; {measured}"),
     };
     format!("{how}{nan}")

@@ -368,7 +368,7 @@ pub(super) fn differing(misfit: &Misfit) -> String {
         Differs::Shape { expected, seen } => format!("shape {seen:?} in place of {expected:?}"),
         Differs::Element { element } => format!("element {element} differs"),
         Differs::Number { element, expected, seen, apart, tolerance, .. } => {
-            format!("element {element} is {seen} in place of {expected}: {apart} off, tolerance {tolerance:e}")
+            format!("element {element} is {seen} in place of {expected}: {apart} off, tolerance {tolerance:.1e}")
         }
     };
     format!("{which}'{output}', {differs}")

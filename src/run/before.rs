@@ -45,6 +45,9 @@ impl Prepared {
         if let Some(why) = preflight.rejects_golden().or_else(|| preflight.cannot_be_sent(scenario)) {
             return Err(RunError::Endpoint(why));
         }
+        if let Some(times) = setup.pace {
+            preflight.send_at(times, scenario).map_err(RunError::Access)?;
+        }
         preflight.probe(scenario, &access).await.map_err(RunError::Endpoint)?;
         if let Some(given) = given {
             // What is drawn pauses once in a sequence; a conversation that is given may keep its slot by many short pauses.

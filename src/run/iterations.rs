@@ -30,7 +30,7 @@ impl Iterations {
     pub(super) fn of(shared: &Shared, worker: u32) -> Self {
         let Setup { scenario, seed, given, .. } = &shared.setup;
         let Some(given) = given else {
-            let inputs = shared.preflight.model.tensors.as_ref().map(|tensors| &tensors.inputs);
+            let inputs = shared.preflight.model.tensors.as_ref().map(|tensors| &tensors.sent);
             let plan = Box::new(WorkerPlan::new(scenario, *seed, worker).with_inputs(inputs, *seed));
             return Self::Drawn { plan, manner: shared.preflight.manner() };
         };

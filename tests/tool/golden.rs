@@ -341,7 +341,7 @@ fn a_wrong_output_says_what_was_expected_and_how_far_it_is_off() {
     };
     assert_eq!((expected.len(), deviation.output.as_str()), (1, "OUTPUT"));
     let words = sequence_stress::report::describe(violation);
-    assert!(words.contains("expected the outputs of step ") && words.contains("off, tolerance 0e0"), "{words}");
+    assert!(words.contains("expected the outputs of step ") && words.contains("off, tolerance 0.0e0"), "{words}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::{
 pub use self::{
     element::{Element, append_text, texts},
     read::read,
-    set::{Coded, InputSet, Values, hex},
+    set::{Coded, InputSet, Pace, Sent, Values, hex},
 };
 use self::{random::RangeArg, shape::ShapeArg};
 

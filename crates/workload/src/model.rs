@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::{
     arithmetic::Arithmetic,
     controls::{Controls, Told},
-    inputs::{InputSet, Values},
+    inputs::{Sent, Values},
     number::Datatype,
     said::yes,
     tensor::{Shape, TensorSpec},
@@ -168,8 +168,8 @@ pub struct Model {
 /// What a model without a formula is sent, and asked for.
 #[derive(Debug)]
 pub struct Tensors {
-    /// The inputs.
-    pub inputs: Arc<InputSet>,
+    /// The inputs, and how fast they are sent.
+    pub sent: Sent,
     /// The names of the outputs.
     pub outputs: Vec<String>,
 }
@@ -177,7 +177,7 @@ pub struct Tensors {
 impl Model {
     /// What the tool's own sequences send to it.
     pub fn values(&self) -> Values {
-        Values::new(self.arithmetic, self.tensors.as_ref().map(|tensors| Arc::clone(&tensors.inputs)))
+        Values::new(self.arithmetic, self.tensors.as_ref().map(|tensors| Arc::clone(&tensors.sent.inputs)))
     }
 
     /// How many slots it has at all times of the run, at least.

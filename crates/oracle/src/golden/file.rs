@@ -1,7 +1,7 @@
 //! Golden outputs as a file: a line that names the form, a header in JSON with its length before it, the tensors of all inputs, those of
 //! all states, and the SHA-256 of all that.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -46,6 +46,8 @@ struct TrackOf {
     name: String,
     /// By their places in `inputs`.
     steps: Vec<usize>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pauses_us: Vec<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -62,11 +64,12 @@ impl Golden {
         let mut inputs: Vec<Vec<TensorAt>> = Vec::new();
         let mut tensors = Vec::new();
         let mut tracks = Vec::new();
-        for Coded { name, codes } in self.inputs.tracks() {
+        for Coded { name, codes, pauses } in self.inputs.tracks() {
             let mut steps = Vec::with_capacity(codes.len());
             for code in codes {
-                let place = *places.entry(*code).or_insert_with(|| {
-                    let step = self.inputs.tensors(*code).unwrap_or_default();
+                // Equal inputs are kept once, and have other codes in other places.
+                let step = self.inputs.tensors(*code).unwrap_or_default();
+                let place = *places.entry(step.as_ptr()).or_insert_with(|| {
                     let at = |InputTensor { name, datatype, shape, data }: &InputTensor| {
                         tensors.extend_from_slice(data);
                         TensorAt { name: name.clone(), datatype: *datatype, shape: shape.clone(), bytes: data.len() }
@@ -76,7 +79,8 @@ impl Golden {
                 });
                 steps.push(place);
             }
-            tracks.push(TrackOf { name: name.clone(), steps });
+            let pauses_us = pauses.iter().map(|pause| u64::try_from(pause.as_micros()).unwrap_or(u64::MAX)).collect();
+            tracks.push(TrackOf { name: name.clone(), steps, pauses_us });
         }
         let word = |Word { lineage, responses }: &Word| {
             let of = |outputs: &Vec<Known>| outputs.iter().map(|known| (known.shape.clone(), known.at.len())).collect();
@@ -137,9 +141,10 @@ impl Golden {
         let inputs: Option<Vec<Vec<_>>> =
             inputs.into_iter().map(|step| step.into_iter().map(&mut take).collect()).collect();
         let inputs = inputs.ok_or_else(cut)?;
-        let track = |TrackOf { name, steps }: TrackOf| {
+        let track = |TrackOf { name, steps, pauses_us }: TrackOf| {
             let steps: Option<Vec<_>> = steps.into_iter().map(|place| inputs.get(place).cloned()).collect();
-            Some(Track { name, steps: steps.filter(|steps| !steps.is_empty())?, pauses: Vec::new() })
+            let pauses = pauses_us.into_iter().map(Duration::from_micros).collect();
+            Some(Track { name, steps: steps.filter(|steps| !steps.is_empty())?, pauses })
         };
         let tracks = tracks.into_iter().map(track).collect::<Option<Vec<_>>>().filter(|tracks| !tracks.is_empty());
         let inputs = InputSet::new(tracks.ok_or_else(cut)?);

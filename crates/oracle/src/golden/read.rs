@@ -330,7 +330,7 @@ impl Output {
             element,
             expected: number(expected),
             seen: number(bytes),
-            apart: format!("{:e}", self.compare.distance(self.datatype, expected, bytes)),
+            apart: format!("{:.1e}", self.compare.distance(self.datatype, expected, bytes)),
             tolerance,
             differing: worst.map(|(_, differing)| differing),
             of: numbers(self.datatype, expected).count(),

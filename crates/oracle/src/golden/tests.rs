@@ -88,7 +88,7 @@ fn what_is_like_nothing_says_how_far_it_is_off() {
         element: 0,
         expected: "2.75".into(),
         seen: "3.25".into(),
-        apart: "5e-1".into(),
+        apart: "5.0e-1".into(),
         tolerance: 0.02,
         differing: Some(1),
         of: 1,

@@ -161,7 +161,7 @@ impl RequestTemplate {
             parameters.push(parameter(EMPTY_FINAL, ParameterChoice::BoolParam(true)));
         }
         let values = match &model.tensors {
-            Some(tensors) => Values::Inputs(Arc::clone(&tensors.inputs)),
+            Some(tensors) => Values::Inputs(Arc::clone(&tensors.sent.inputs)),
             None => Values::Numbers { input: input.to_owned(), datatype, shape: shape.clone() },
         };
         let parts = Parts {

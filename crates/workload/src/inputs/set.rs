@@ -1,6 +1,6 @@
 //! All tracks of a run, with a code for each input: what the rest of the tool has in place of a value that is added up.
 
-use std::{collections::HashMap, fmt::Write as _, sync::Arc};
+use std::{collections::HashMap, fmt::Write as _, sync::Arc, time::Duration};
 
 use sha2::{Digest as _, Sha256};
 
@@ -11,12 +11,15 @@ use crate::{
     sequence::RequestId,
 };
 
-/// The inputs that a run draws from. An input has a code, a number of 64 bits that its tensors alone decide. The state behind some steps
-/// is the sum of their codes: so it is told apart from every other one as a running sum is, whatever the model computes.
+/// The inputs that a run draws from. A step of a track has a code, a number of 64 bits that its tensors and those of the steps before it
+/// decide. The state behind some steps is the sum of their codes: so it is told apart from every other one as a running sum is, whatever
+/// the model computes. Tracks that begin alike have the same codes there, and those with the same inputs in another order have others.
 #[derive(Debug)]
 pub struct InputSet {
     tracks: Vec<Coded>,
     by_code: HashMap<i64, Arc<[InputTensor]>>,
+    /// How many inputs differ.
+    inputs: usize,
     digest: String,
 }
 
@@ -44,6 +47,34 @@ impl Values {
     }
 }
 
+/// What sequences send, and how fast.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// The inputs.
+    pub inputs: Arc<InputSet>,
+    /// How fast recorded tracks are sent; none where each step follows as soon as it can.
+    pub pace: Option<Pace>,
+}
+
+/// How fast recorded tracks are sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// How many times as fast as they were recorded.
+    pub times: f64,
+    /// The longest pause that is kept.
+    pub longest: Duration,
+}
+
+impl Pace {
+    /// How long the client pauses before a step of a track, in ms. Behind the recorded ones the last pause comes again.
+    pub fn before(self, inputs: &InputSet, track: usize, step: usize) -> u32 {
+        let pauses = &inputs.tracks[track % inputs.tracks.len()].pauses;
+        let recorded = pauses.get(step.saturating_sub(1)).or(pauses.last()).copied().unwrap_or_default();
+        let pause = recorded.div_f64(self.times.max(f64::MIN_POSITIVE)).min(self.longest);
+        u32::try_from(pause.as_millis()).unwrap_or(u32::MAX)
+    }
+}
+
 /// A track as codes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coded {
@@ -51,6 +82,8 @@ pub struct Coded {
     pub name: String,
     /// The code of each step's input.
     pub codes: Vec<i64>,
+    /// How long after the one before it each step but the first was sent, where that was recorded; else empty.
+    pub pauses: Vec<Duration>,
 }
 
 impl InputSet {
@@ -60,20 +93,25 @@ impl InputSet {
     /// The set of these tracks.
     pub fn new(tracks: Vec<Track>) -> Self {
         let mut by_code = HashMap::new();
+        let mut by_digest: HashMap<_, Arc<[InputTensor]>> = HashMap::new();
         let mut of_all = Sha256::new();
         let mut all = Vec::new();
-        for Track { name, steps, .. } in tracks {
+        for Track { name, steps, pauses } in tracks {
             let mut codes = Vec::with_capacity(steps.len());
+            let mut so_far = Sha256::new();
             for step in steps {
-                let (code, digest) = coded_step(&step);
+                let digest = digest_of(&step);
                 of_all.update(digest);
-                by_code.entry(code).or_insert_with(|| step.into());
+                so_far.update(digest);
+                let tensors = by_digest.entry(digest).or_insert_with(|| step.into());
+                let code = code(&so_far.clone().finalize());
+                by_code.entry(code).or_insert_with(|| Arc::clone(tensors));
                 codes.push(code);
             }
             of_all.update(u64::try_from(codes.len()).unwrap_or(u64::MAX).to_le_bytes());
-            all.push(Coded { name, codes });
+            all.push(Coded { name, codes, pauses });
         }
-        Self { tracks: all, by_code, digest: hex(&of_all.finalize()) }
+        Self { tracks: all, by_code, inputs: by_digest.len(), digest: hex(&of_all.finalize()) }
     }
 
     /// Its tracks.
@@ -88,7 +126,7 @@ impl InputSet {
 
     /// How many inputs there are that differ.
     pub fn len(&self) -> usize {
-        self.by_code.len()
+        self.inputs
     }
 
     /// Whether there are none.
@@ -118,17 +156,17 @@ impl InputSet {
     /// The tracks again.
     pub fn to_tracks(&self) -> Vec<Track> {
         let tensors = |code: &i64| self.by_code.get(code).map(|step| step.to_vec()).unwrap_or_default();
-        let track = |Coded { name, codes }: &Coded| Track {
+        let track = |Coded { name, codes, pauses }: &Coded| Track {
             name: name.clone(),
             steps: codes.iter().map(tensors).collect(),
-            pauses: Vec::new(),
+            pauses: pauses.clone(),
         };
         self.tracks.iter().map(track).collect()
     }
 }
 
-/// The code of an input, and the digest that it is from. No code is nought, so that each step changes the sum.
-fn coded_step(step: &[InputTensor]) -> (i64, [u8; 32]) {
+/// The digest of an input.
+fn digest_of(step: &[InputTensor]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     let mut tensors: Vec<_> = step.iter().collect();
     tensors.sort_by(|one, other| one.name.cmp(&other.name));
@@ -144,10 +182,13 @@ fn coded_step(step: &[InputTensor]) -> (i64, [u8; 32]) {
         hasher.update(length(data.len()));
         hasher.update(data);
     }
-    let digest: [u8; 32] = hasher.finalize().into();
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&digest[..8]);
-    (i64::from_le_bytes(bytes) | 1, digest)
+    hasher.finalize().into()
+}
+
+/// A code from a digest. None is nought, so that each step changes the sum.
+fn code(digest: &[u8]) -> i64 {
+    let bytes = digest.first_chunk().copied().unwrap_or_default();
+    i64::from_le_bytes(bytes) | 1
 }
 
 /// A digest as text.
@@ -173,14 +214,21 @@ mod tests {
     }
 
     #[test]
-    fn equal_inputs_have_one_code_and_others_another() {
-        let set = InputSet::new(vec![track("a", &[1, 2, 1]), track("b", &[1, 3])]);
-        let [a, b] = set.tracks() else { panic!("two tracks") };
-        assert_eq!((a.codes[0], a.codes[0]), (a.codes[2], b.codes[0]));
-        assert!(a.codes[1] != b.codes[1] && a.codes[0] != a.codes[1]);
-        assert_eq!((set.len(), set.tensors(b.codes[1])), (3, Some(&step(3)[..])));
+    fn equal_beginnings_have_the_same_codes_and_another_order_has_others() {
+        let all = || vec![track("a", &[1, 2, 1]), track("b", &[1, 3]), track("c", &[2, 1])];
+        let set = InputSet::new(all());
+        let [a, b, c] = set.tracks() else { panic!("three tracks") };
+        assert_eq!(a.codes[0], b.codes[0]);
+        let others = [a.codes[1], a.codes[2], b.codes[1], c.codes[0], c.codes[1]];
+        assert!(others.iter().all(|code| *code != a.codes[0]) && a.codes[1] != b.codes[1]);
+        let sum = |codes: &[i64]| codes.iter().fold(0_i64, |sum, code| sum.wrapping_add(*code));
+        assert_ne!(sum(&a.codes[..2]), sum(&c.codes), "the same inputs, and another state");
+        assert_eq!(
+            (set.len(), set.tensors(a.codes[2]), set.tensors(c.codes[1])),
+            (3, Some(&step(1)[..]), Some(&step(1)[..]))
+        );
         assert_eq!((set.tensors(7), set.number(1, 2).value()), (None, b.codes[0]));
-        assert_eq!(set.to_tracks(), vec![track("a", &[1, 2, 1]), track("b", &[1, 3])]);
+        assert_eq!(set.to_tracks(), all());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod acts;
 
-use std::{num::NonZeroU64, sync::Arc, time::Duration};
+use std::{num::NonZeroU64, time::Duration};
 
 pub use acts::{Manner, fresh_connections_of, pauses_of};
 use rand::RngExt as _;
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     conversation::Transport,
-    inputs::InputSet,
+    inputs::Sent,
     said::is_default,
     scenario::{Length, Population, Scenario, Sending, Weights},
     seed::Seed,
@@ -94,7 +94,7 @@ pub struct WorkerPlan {
     /// What steps can travel over.
     transports: Vec<Transport>,
     /// Where sequences send tracks, and no numbers: those, and what draws one.
-    tracks: Option<(Arc<InputSet>, ChaCha8Rng)>,
+    tracks: Option<(Sent, ChaCha8Rng)>,
 }
 
 impl WorkerPlan {
@@ -122,8 +122,8 @@ impl WorkerPlan {
 
     /// The same plan where each sequence sends a track, if there are some: the value of a step is its input's code.
     #[must_use]
-    pub fn with_inputs(self, inputs: Option<&Arc<InputSet>>, seed: Seed) -> Self {
-        let tracks = inputs.map(|inputs| (Arc::clone(inputs), seed.of_tracks(self.worker)));
+    pub fn with_inputs(self, sent: Option<&Sent>, seed: Seed) -> Self {
+        let tracks = sent.map(|sent| (sent.clone(), seed.of_tracks(self.worker)));
         Self { tracks, ..self }
     }
 
@@ -149,9 +149,12 @@ impl WorkerPlan {
                 sequence.think_ms = (1..sequence.values.len()).map(draw).collect();
             }
         }
-        if let Some((inputs, generator)) = &mut self.tracks {
+        if let Some((sent, generator)) = &mut self.tracks {
             for sequence in &mut sequences {
-                take_track(sequence, inputs, generator.random_range(0..inputs.tracks().len()));
+                take_track(sequence, sent, generator.random_range(0..sent.inputs.tracks().len()));
+                if pattern.has(Trait::Queues) {
+                    sequence.think_ms.clear();
+                }
             }
         }
         let twist = (!pattern.has(Trait::OfTriton)).then(|| self.draw_twist(&sequences[0]));
@@ -285,13 +288,16 @@ impl WorkerPlan {
 }
 
 /// Lets a sequence send a track. A step with a flaw is rejected: it has the input of the step behind it, which is executed in its place.
-fn take_track(sequence: &mut Sequence, inputs: &InputSet, track: usize) {
+fn take_track(sequence: &mut Sequence, Sent { inputs, pace }: &Sent, track: usize) {
     // An input has its own shape, whatever `values.elements` says.
     sequence.elements.clear();
     let mut executed = 0;
     for (step, value) in (0..).zip(&mut sequence.values) {
         *value = inputs.number(track, executed).value();
         executed += usize::from(!sequence.flaws.contains_key(&step));
+    }
+    if let Some(pace) = pace {
+        sequence.think_ms = (1..sequence.values.len()).map(|step| pace.before(inputs, track, step)).collect();
     }
 }
 
