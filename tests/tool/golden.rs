@@ -19,7 +19,15 @@ use sequence_stress::{
     run::{RunError, RunResult, Setup},
 };
 use wire::simulation::Simulation;
-use workload::{conversation::Transport, inputs::Options, scenario::Scenario, seed::Seed};
+use workload::{
+    conversation::Transport,
+    inputs::{
+        ElementType, Options,
+        recording::{Header, Input, Request},
+    },
+    scenario::Scenario,
+    seed::Seed,
+};
 
 const SCENARIO: &str = "
 contexts = { common = 2, rare = 0, rare_probability = 0 }
@@ -292,6 +300,48 @@ fn a_golden_file_of_another_model_or_configuration_is_rejected_by_name() {
     // What is read from its file judges as what was made.
     let read = Golden::from_bytes(golden.to_bytes()).expect("it was written here");
     assert_eq!(run_by(Arc::new(read), &server, GRU, "").expect("it can be tested").violations, []);
+}
+
+#[test]
+fn what_was_recorded_is_sent_at_so_many_times_its_pace() {
+    let _simulation = Simulation::begin();
+    let server = server(None);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("traffic.jsonl");
+    let mut lines = serde_json::to_string(&Header::new(Some(GRU.to_owned()))).expect("JSON");
+    for step in 0_u8..8 {
+        let number = f32::from(step) / 8.0 - 0.4;
+        let data = [number; 16].iter().flat_map(|number| number.to_le_bytes()).collect();
+        let (name, datatype) = ("INPUT".to_owned(), ElementType::Fp32);
+        let inputs = vec![Input { name, datatype, shape: vec![1, 16], data }];
+        let (us, start, end) = (u64::from(step) * 40_000, step == 0, step == 7);
+        let request = Request { us, sequence: 1, start, end, inputs, ..Request::default() };
+        lines += &format!("\n{}", serde_json::to_string(&request).expect("JSON"));
+    }
+    std::fs::write(&path, lines + "\n").expect("a file");
+    let golden =
+        calibrated(&server, GRU, &Asked { inputs: Some(path), ..asked_of(GRU) }).expect("it can be calibrated");
+    // What is read from its file has the pauses, too.
+    let golden = Arc::new(Golden::from_bytes(golden.to_bytes()).expect("it was written here"));
+    let run = |golden: &Arc<Golden>, pace| {
+        let more = "patterns.common = { valid = 1 }\nload.workers = 1\nload.iterations = 8";
+        let scenario = on(&server, GRU, more);
+        run_alone(Setup { embedded: true, golden: Some(Arc::clone(golden)), pace, ..Setup::new(scenario, Seed(1)) })
+    };
+    let took = |pace| {
+        let result = run(&golden, pace).expect("it can be tested");
+        let total = result.tally.total();
+        assert_eq!((result.violations, total.unjudged), (vec![], 0), "{pace:?}");
+        // Eight sequences, one after the other, have a pause before each step but the first.
+        (result.elapsed.as_millis(), u128::from(total.completed - 8) * 40)
+    };
+    let [(once, recorded), (twice, again), (at_once, _)] = [Some(1.0), Some(2.0), None].map(took);
+    assert!(recorded > 8 * 2 * 40 && recorded == again, "{recorded}");
+    assert!(once >= recorded && twice >= recorded / 2 && twice < recorded, "{once} and {twice} of {recorded} ms");
+    assert!(at_once < recorded / 2, "{at_once} of {recorded} ms");
+    let drawn = Arc::new(calibrated(&server, GRU, &asked_of(GRU)).expect("it can be calibrated"));
+    let why = run(&drawn, Some(1.0)).expect_err("they have no times").to_string();
+    assert!(why.starts_with("--pace: no track of the golden file has recorded times: calibrate with"), "{why}");
 }
 
 #[test]

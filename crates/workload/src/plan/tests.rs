@@ -1,8 +1,9 @@
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::*;
 use crate::{
     arithmetic::Arithmetic,
+    inputs::{ElementType, InputSet, InputTensor, Pace, Track},
     scenario::{Overrides, Source},
 };
 
@@ -227,4 +228,31 @@ fn values_are_spread_over_elements_where_that_is_asked_for_and_nothing_else_chan
     // The first iteration is drawn before the first numbers of elements.
     let (with, without) = (&iterations(&spread, 7, 3, 1)[0], &iterations(&scenario(""), 7, 3, 1)[0]);
     assert_eq!(with.sequences[0].values, without.sequences[0].values);
+}
+
+#[test]
+fn a_recorded_track_is_sent_at_so_many_times_its_pace() {
+    let step = |byte: u8| {
+        let (name, datatype, shape) = ("IN".to_owned(), ElementType::Uint8, vec![1]);
+        vec![InputTensor { name, datatype, shape, data: vec![byte] }]
+    };
+    let pauses = [100, 3_000, 40].map(Duration::from_millis).to_vec();
+    let track = Track { name: "t".to_owned(), steps: (0..4).map(step).collect(), pauses };
+    let inputs = Arc::new(InputSet::new(vec![track]));
+    let sent = |times: Option<f64>| Sent {
+        inputs: Arc::clone(&inputs),
+        pace: times.map(|times| Pace { times, longest: Duration::from_secs(1) }),
+    };
+    let text =
+        "length = { min = 6, max = 6 }\npatterns.common = { valid = 1, burst = 1 }\npatterns.rare = { valid = 1 }";
+    let pauses = |times: Option<f64>, pattern: Pattern| {
+        let plan = WorkerPlan::new(&scenario(text), Seed(3), 0);
+        let mut plan = plan.with_inputs(Some(&sent(times)), Seed(3));
+        let mut all = (0..100).map(|_| plan.next_iteration()).filter(|iteration| iteration.pattern == pattern);
+        all.next().expect("the pattern is drawn").sequences[0].think_ms.clone()
+    };
+    // The longest pause is cut, and behind the recorded ones the last comes again.
+    assert_eq!(pauses(Some(1.0), Pattern::Valid), [100, 1_000, 40, 40, 40]);
+    assert_eq!(pauses(Some(4.0), Pattern::Valid), [25, 750, 10, 10, 10]);
+    assert_eq!((pauses(None, Pattern::Valid), pauses(Some(1.0), Pattern::Burst)), (vec![], vec![]));
 }
