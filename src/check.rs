@@ -13,14 +13,11 @@ use crate::{
 };
 use oracle::{
     Explainer, LongestWait, Occupancy, VIOLATIONS_KEPT, Violation,
-    golden::Golden,
+    golden::{Expectation, Golden},
     history::{Damage, Entry, Item, Reader, Scene},
 };
 use wire::transport::GoAways;
-use workload::{
-    arithmetic::Formula,
-    event::{Event, Nanos},
-};
+use workload::event::{Event, Nanos};
 
 /// How many entries the explainer gets at a time, where nothing waits for them.
 const BATCH: usize = 512;
@@ -67,7 +64,7 @@ pub fn check_by(
     let unusable = |problem: String| Damage { line: 1, problem, is_cut_off: false };
     let mut header: Header = serde_json::from_value(header)
         .map_err(|error| unusable(format!("the first line is not that of such a history: {error}")))?;
-    if header.rules.arithmetic.formula == Formula::Golden {
+    if header.rules.arithmetic.formula.is_golden() {
         let of_it = golden.filter(|golden| golden.identity.model == header.rules.model);
         let missing = || {
             format!(
@@ -76,8 +73,9 @@ pub fn check_by(
             )
         };
         let of_it = of_it.ok_or_else(|| unusable(missing()))?;
-        header.rules.golden = Some(Arc::clone(of_it));
-        header.preflight.golden = Some(Arc::clone(of_it));
+        let expectation = Expectation::of(Arc::clone(of_it));
+        header.rules.golden = Some(expectation.clone());
+        header.preflight.golden = Some(expectation);
     }
     let scenario = header.scenario.clone().checked().map_err(|problem| unusable(format!("its scenario: {problem}")))?;
     let mut check = Check {

@@ -16,7 +16,7 @@ use self::calibration::Calibration;
 use crate::{
     preflight::{Hints, Preflight, identity},
     probe::{
-        player::Player,
+        player::{Last, Player},
         site::{Clock, Liveness, Site},
     },
     run::RunError,
@@ -148,7 +148,7 @@ impl Subject {
         let mut differ = Vec::new();
         for track in 0..golden.inputs.tracks().len().min(tracks) {
             let steps: Vec<_> = (0..golden.steps() as usize).map(|step| (track, step)).collect();
-            let seen = player.together(&[steps]).await.map_err(RunError::Endpoint)?;
+            let seen = player.together(&[steps], Last::WithoutEnd).await.map_err(RunError::Endpoint)?;
             for (steps, gathered) in (1..).zip(seen.into_iter().flatten()) {
                 let track = u32::try_from(track).unwrap_or(u32::MAX);
                 let sum = Lineage::Track { track, steps }.number(&golden.inputs);

@@ -22,7 +22,7 @@ use self::{
 use oracle::{
     Explainer, Occupancy, Rules, Words,
     diagnosis::ModelFacts,
-    golden::{Golden, Identity},
+    golden::{Expectation, Golden, Identity},
 };
 use wire::transport::{CallError, Client, Configuration, Declared};
 use workload::{
@@ -95,7 +95,7 @@ pub struct Preflight {
     pub notes: Vec<Note>,
     /// What the model answers, where no formula says it.
     #[serde(skip)]
-    pub golden: Option<Arc<Golden>>,
+    pub golden: Option<Expectation>,
     /// Which model that has to be of.
     #[serde(skip)]
     pub(crate) identity: Option<Identity>,
@@ -330,7 +330,7 @@ impl Preflight {
         let configuration = configuration.and_then(|configuration| configuration.to_text().ok());
         notes.extend(calls(scenario));
         let has_statistics = no_statistics.is_none();
-        let (limits, golden) = (RunLimits::new(scenario, &model), golden.cloned());
+        let (limits, golden) = (RunLimits::new(scenario, &model), golden.cloned().map(Expectation::of));
         Ok(Self { model, limits, parts, has_statistics, told, configuration, notes, golden, identity })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Failure as CommandFailure, output::write_all};
 use crate::{cli::ExportArgs, failure::Failure, report::ExportFormat};
-use workload::{answers::Answers, arithmetic::Formula};
+use workload::answers::Answers;
 
 /// Prints the failure in the form that is asked for, and returns the exit code.
 pub(super) fn export(args: &ExportArgs) -> Result<u8, CommandFailure> {
@@ -13,7 +13,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<u8, CommandFailure> {
             args.file.display()
         )));
     }
-    if args.format == ExportFormat::Python && failure.arithmetic.formula == Formula::Golden {
+    if args.format == ExportFormat::Python && failure.arithmetic.formula.is_golden() {
         return Err(CommandFailure::wrong_input(format!(
             "{}: a script has no place for the inputs of a model without a formula: replay it (sequence-stress replay --golden FILE)",
             args.file.display()

@@ -33,10 +33,7 @@ use crate::{
 use oracle::{Violation, ViolationKind, golden::Golden, history::Scene};
 use reference::{Options, Server};
 use wire::transport::{Access, Client};
-use workload::{
-    arithmetic::Formula,
-    scenario::{Millis, Scenario, Target},
-};
+use workload::scenario::{Millis, Scenario, Target};
 
 /// How often each smaller failure is run where nothing else is asked for.
 const RUNS_OF_EACH: NonZeroU32 = NonZeroU32::new(3).expect("it is not zero");
@@ -60,7 +57,7 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<u8, CommandFailure> {
     let mut stage = Stage::new(args)?;
     stage.golden =
         args.golden.as_deref().map(read_file).transpose().map_err(CommandFailure::wrong_input)?.map(Arc::new);
-    if failure.arithmetic.formula == Formula::Golden && stage.golden.is_none() {
+    if failure.arithmetic.formula.is_golden() && stage.golden.is_none() {
         return Err(CommandFailure::wrong_input(format!(
             "{}: the run was judged by golden outputs, which the file does not have: name theirs (--golden FILE)",
             args.file.display()

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::facts::{Deviations, chosen, fingerprints, noise, tolerances};
-use crate::probe::player::{Player, Steps};
-use oracle::golden::{Facts, FaultKind, Gathered, Golden, Identity, Lineage, Output, Visible};
+use crate::probe::player::{Last, Player, Steps};
+use oracle::golden::{EndEffect, Facts, FaultKind, Gathered, Golden, Identity, Lineage, Output, Visible};
 use workload::inputs::{Coded, InputSet};
 
 /// How often each track is sent alone.
@@ -15,6 +15,8 @@ const OF_THEMSELVES: usize = 8;
 const WITH_FAULTS: usize = 2;
 /// How many of a track's first steps faults are committed at; of the later ones at each that is twice one before.
 const EACH_STEP: u32 = 8;
+/// Up to which step of each track the answers to END are measured, where END makes a difference.
+const ENDED: usize = 32;
 /// By how many tolerances an answer has to be apart for a fault to show.
 const SHOWS: f64 = 2.0;
 
@@ -23,13 +25,15 @@ pub(super) struct Calibration<'s> {
     golden: Arc<Golden>,
     /// By state: what was answered the first time.
     known: BTreeMap<(usize, usize), Gathered>,
+    /// The same of steps with END, where that makes a difference.
+    ended: BTreeMap<(usize, usize), Gathered>,
     deviations: Deviations,
 }
 
 impl<'s> Calibration<'s> {
     pub(super) fn new(player: Player<'s>, golden: Arc<Golden>) -> Self {
         let deviations = Deviations::new(golden.outputs.len());
-        Self { player, golden, known: BTreeMap::new(), deviations }
+        Self { player, golden, known: BTreeMap::new(), ended: BTreeMap::new(), deviations }
     }
 
     pub(super) async fn run(mut self, progress: &mut dyn FnMut(&str)) -> Result<Golden, String> {
@@ -37,7 +41,7 @@ impl<'s> Calibration<'s> {
         for _ in 0..ALONE {
             for track in &all {
                 progress("each track alone");
-                let seen = self.player.together(std::slice::from_ref(track)).await?;
+                let seen = self.player.together(std::slice::from_ref(track), Last::WithoutEnd).await?;
                 self.take(track, seen.into_iter().next().unwrap_or_default(), true);
             }
         }
@@ -71,11 +75,57 @@ impl<'s> Calibration<'s> {
                 golden = self.with(outputs.clone(), &facts, &BTreeMap::new());
             }
             facts.fingerprints = fingerprints(&golden);
+            progress("END at each step");
+            facts.at_end = self.look_at_end(&golden, &all).await?;
+            if facts.at_end == EndEffect::Changes {
+                self.measure_end(&all, progress).await?;
+            }
             let mut faulty = BTreeMap::new();
             facts.visible = self.commit_faults(&golden, &all, &mut faulty, progress).await?;
             golden = self.with(outputs, &facts, &faulty);
         }
         Ok(golden)
+    }
+
+    /// Sends the beginnings of some tracks, each with END, with two correlation IDs, and looks what END does to the outputs.
+    async fn look_at_end(&mut self, golden: &Golden, all: &[Steps]) -> Result<EndEffect, String> {
+        let mut found = EndEffect::Nothing;
+        if self.player.is_iterative() {
+            return Ok(found);
+        }
+        for (number, track) in (0..).zip(all.iter().take(WITH_FAULTS)) {
+            for steps in (1..=track.len()).filter(|steps| steps.is_power_of_two() || *steps == track.len()) {
+                let path = track[..steps].to_vec();
+                // Nothing is sent in the first lane then.
+                let other = self.player.together(&[Steps::new(), path.clone()], Last::WithEnd).await?;
+                let alone = self.player.together(&[path], Last::WithEnd).await?;
+                let last = |seen: Vec<Vec<Gathered>>| seen.into_iter().next_back().and_then(|mut seen| seen.pop());
+                let (Some(alone), Some(other)) = (last(alone), last(other)) else { continue };
+                let steps = u32::try_from(steps).unwrap_or(u32::MAX);
+                if !golden.are_the_same(&alone, &other, steps) {
+                    return Ok(EndEffect::NotRepeatable);
+                }
+                let without = Lineage::Track { track: number, steps }.number(&golden.inputs);
+                if golden.differs_from(without, &alone).is_some() {
+                    found = EndEffect::Changes;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Finds out what the first steps of all tracks are answered with where they have END.
+    async fn measure_end(&mut self, all: &[Steps], progress: &mut dyn FnMut(&str)) -> Result<(), String> {
+        let of = |track: usize| (1..=all[track].len().min(ENDED)).map(move |steps| (track, steps));
+        let ends: Vec<_> = (0..all.len()).flat_map(of).collect();
+        for group in ends.chunks(self.player.width()) {
+            progress("END at each step");
+            let paths: Vec<_> = group.iter().map(|(track, steps)| all[*track][..*steps].to_vec()).collect();
+            let seen = self.player.together(&paths, Last::WithEnd).await?;
+            let last = group.iter().zip(seen).filter_map(|(place, mut seen)| Some((*place, seen.pop()?)));
+            self.ended.extend(last);
+        }
+        Ok(())
     }
 
     /// All tracks. A request that is a whole sequence is the only step of one.
@@ -100,7 +150,7 @@ impl<'s> Calibration<'s> {
 
     /// Sends sequences side by side, and looks how far their answers are from those alone.
     async fn beside(&mut self, group: &[Steps]) -> Result<(), String> {
-        for (track, seen) in group.iter().zip(self.player.together(group).await?) {
+        for (track, seen) in group.iter().zip(self.player.together(group, Last::WithoutEnd).await?) {
             self.take(track, seen, false);
         }
         Ok(())
@@ -126,7 +176,10 @@ impl<'s> Calibration<'s> {
         let right = self.known.iter().map(|((track, step), gathered)| {
             (Lineage::Track { track: number(*track), steps: number(step + 1) }, gathered.clone())
         });
-        let seen = right.chain(faulty.values().cloned());
+        let ended = self.ended.iter().map(|((track, steps), gathered)| {
+            (Lineage::Ended { track: number(*track), steps: number(*steps) }, gathered.clone())
+        });
+        let seen = right.chain(ended).chain(faulty.values().cloned());
         let (identity, inputs) = (self.golden.identity.clone(), Arc::clone(&self.golden.inputs));
         Golden::new(identity, inputs, outputs, facts.clone(), seen)
     }
@@ -152,7 +205,7 @@ impl<'s> Calibration<'s> {
                 let steps = number(all[track as usize].len());
                 for lineage in faults(kind, track, steps, count) {
                     let (answered, lineage, path) = lineage;
-                    let played = self.player.together(std::slice::from_ref(&path)).await?;
+                    let played = self.player.together(std::slice::from_ref(&path), Last::WithoutEnd).await?;
                     let Some(gathered) = played.into_iter().next().and_then(|mut answers| answers.pop()) else {
                         continue;
                     };

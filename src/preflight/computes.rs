@@ -38,10 +38,10 @@ pub(super) fn arithmetic(
             unused.formula = told.formula.take();
             let unknown =
                 || format!("model '{name}' says that it computes '{text}' ({}): {WITHOUT_FORMULA}", Formula::PARAMETER);
-            Formula::named(text).filter(|formula| *formula != Formula::Golden).ok_or_else(unknown)?
+            Formula::named(text).filter(|formula| !formula.is_golden()).ok_or_else(unknown)?
         }
     };
-    if formula == Formula::Golden {
+    if formula.is_golden() {
         return Err(format!("--formula {formula} names no formula: {WITHOUT_FORMULA}"));
     }
     let initial_state = match parameter(Arithmetic::INITIAL_STATE) {

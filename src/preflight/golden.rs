@@ -3,7 +3,7 @@
 use sha2::{Digest as _, Sha256};
 
 use super::{Hints, Note};
-use oracle::golden::{Golden, Identity};
+use oracle::golden::{Compare, EndEffect, Golden, Identity, Output};
 use wire::transport::{Configuration, Declared};
 use workload::{
     answers::Answers,
@@ -61,7 +61,8 @@ pub(super) fn without_formula(
         Some((false, true)) => Answers::Several(count),
         Some((false, false)) | None => Answers::One,
     };
-    Arithmetic { datatype: InputSet::DATATYPE, formula: Formula::Golden, answers, ..Arithmetic::default() }
+    let formula = if golden.facts.at_end.matters() { Formula::GoldenWithEnd } else { Formula::Golden };
+    Arithmetic { datatype: InputSet::DATATYPE, formula, answers, ..Arithmetic::default() }
 }
 
 /// Why golden outputs are of another model, version or configuration, if they are.
@@ -87,8 +88,21 @@ pub(super) fn is_of_another(golden: &Golden, model: &Identity) -> Option<String>
 pub(super) fn golden_notes(golden: &Golden, scenario: &Scenario) -> Vec<Note> {
     let mut notes = Vec::new();
     if !golden.judges() {
-        notes.push(Note::NotChecked("what responses contain, because nothing is expected of their outputs".to_owned()));
+        let has_rule = |output: &&Output| !matches!(output.compare, Compare::Measured | Compare::Ignore);
+        let by_rule: Vec<_> = golden.outputs.iter().filter(has_rule).map(|output| output.spec.name.as_str()).collect();
+        let but = match by_rule[..] {
+            [] => String::new(),
+            _ => format!(", but whether the same steps have the same {}", by_rule.join(", ")),
+        };
+        notes.push(Note::NotChecked(format!(
+            "what responses contain, because nothing is expected of their outputs{but}"
+        )));
         return notes;
+    }
+    if golden.facts.at_end == EndEffect::NotRepeatable {
+        notes.push(Note::NotChecked(
+            "outputs of steps with END, because they differ from one correlation ID to the next".to_owned(),
+        ));
     }
     for output in golden.outputs.iter().filter(|output| !output.is_judged()) {
         notes.push(Note::NotChecked(format!(

@@ -1,17 +1,20 @@
 //! After the run: what the model would have answered on another state, so that an answer like nothing known gets a name.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{player::Player, site::Site};
+use super::{
+    player::{Last, Player},
+    site::Site,
+};
 use oracle::{
     Evidence, Violation,
-    diagnosis::{ModelFacts, Readings, explain_as, next_input, suppositions},
-    golden::{Gathered, Golden},
+    diagnosis::{ModelFacts, Readings, explain_as, next_input, right_inputs, suppositions},
+    golden::{Answered, Gathered, Golden, Misfit},
     history::Scene,
 };
-use workload::{event::EventKind, number::Number, sequence::RequestId};
+use workload::{event::EventKind, inputs::InputSet, number::Number, sequence::RequestId};
 
 /// The most violations that are looked into; by then everything is said.
 const LOOKED_INTO: usize = 20;
@@ -20,20 +23,23 @@ const LONGEST: Duration = Duration::from_secs(20);
 
 /// Asks the idle server what it would have answered, and says of violations what that explains.
 pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violation]) {
-    let Some(golden) = site.preflight.golden.clone().filter(|golden| golden.judges()) else { return };
-    let unlike: Vec<_> =
-        violations.iter().filter(|violation| is_unlike(violation)).filter_map(Violation::request).collect();
-    if unlike.is_empty() {
+    let Some(golden) = site.preflight.golden.as_ref().map(|expected| Arc::clone(&expected.golden)) else { return };
+    if !violations.iter().any(is_unlike) {
         return;
     }
-    let Ok(player) = Player::new(site, std::sync::Arc::clone(&golden)) else { return };
+    let Ok(player) = Player::new(site, Arc::clone(&golden)) else { return };
     let known = ModelFacts::of(&site.preflight.model);
     let mut asking = Asking { player, golden: &golden, answers: HashMap::new(), until: Instant::now() + LONGEST };
+    for violation in violations.iter_mut().take(LOOKED_INTO) {
+        asking.accuse_the_other(violation, scene, &known).await;
+    }
+    let unlike: Vec<_> =
+        violations.iter().filter(|violation| is_unlike(violation)).filter_map(Violation::request).collect();
     let mut readings = Readings::new();
     for request in unlike.into_iter().take(LOOKED_INTO) {
-        let Some(seen) = answer_to(request, scene, &golden) else { continue };
+        let Some((seen, last)) = answer_to(request, scene, &golden) else { continue };
         let supposed = suppositions(request, &scene.entries, &known);
-        let Some(found) = asking.first_that_is(&supposed, &seen).await else {
+        let Some(found) = asking.first_that_is(&supposed, last, &seen).await else {
             if asking.is_over() {
                 break;
             }
@@ -42,10 +48,10 @@ pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violat
         readings.insert(request, sum(&found));
         // What the sequence went on from tells causes apart.
         if let Some((next, value)) = next_input(request, &scene.entries, &known)
-            && let Some(seen) = answer_to(next, scene, &golden)
+            && let Some((seen, last)) = answer_to(next, scene, &golden)
         {
             let inputs = [found.as_slice(), &[value]].concat();
-            if let Some(inputs) = asking.first_that_is(&[inputs], &seen).await {
+            if let Some(inputs) = asking.first_that_is(&[inputs], last, &seen).await {
                 readings.insert(next, sum(&inputs));
             }
         }
@@ -69,25 +75,30 @@ fn settle(violations: &mut [Violation], scene: &Scene, known: &ModelFacts, golde
 }
 
 fn sum(inputs: &[Number]) -> Number {
-    let zero = workload::inputs::InputSet::DATATYPE.number(0);
+    let zero = InputSet::DATATYPE.number(0);
     inputs.iter().fold(zero, |sum, input| sum.wrapping_add(*input))
 }
 
-/// What a request was answered with, where that is like nothing known.
-fn answer_to(request: RequestId, scene: &Scene, golden: &Golden) -> Option<Gathered> {
-    scene.entries.iter().find_map(|entry| match &entry.what {
+/// What a request was answered with, where that is like nothing known, and whether it had END.
+fn answer_to(request: RequestId, scene: &Scene, golden: &Golden) -> Option<(Gathered, Last)> {
+    let answer = scene.entries.iter().find_map(|entry| match &entry.what {
         EventKind::Received(received) if received.request() == Some(request) => {
             golden.gathered(received.result.as_ref().ok()?)
         }
         _ => None,
-    })
+    })?;
+    let has_end = scene.entries.iter().any(|entry| match &entry.what {
+        EventKind::Sent(step) => step.request == request && step.end,
+        _ => false,
+    });
+    Some((answer, if has_end { Last::WithEnd } else { Last::WithoutEnd }))
 }
 
 struct Asking<'a> {
     player: Player<'a>,
     golden: &'a Golden,
     /// What these inputs were answered with, the last of them.
-    answers: HashMap<Vec<Number>, Option<Gathered>>,
+    answers: HashMap<(Vec<Number>, Last), Option<Gathered>>,
     until: Instant,
 }
 
@@ -97,22 +108,42 @@ impl Asking<'_> {
         Instant::now() >= self.until
     }
 
+    /// Where two answers to the same steps differ, and the idle server answers as the later one, the earlier one was wrong.
+    async fn accuse_the_other(&mut self, violation: &mut Violation, scene: &Scene, known: &ModelFacts) {
+        let Some(request) = violation.request().filter(|_| is_unlike(violation)) else { return };
+        let Evidence::Output { like: Some(like), misfit, .. } = &violation.evidence else { return };
+        let Some((seen, last)) = answer_to(request, scene, self.golden) else { return };
+        let Some(inputs) = right_inputs(request, &scene.entries, known) else { return };
+        let (like, misfit) = (like.clone(), misfit.clone());
+        if self.first_that_is(&[inputs], last, &seen).await.is_none() {
+            return;
+        }
+        let Some(place) = violation.place.replace(like.place) else { return };
+        let other = Answered { place, at_ns: violation.at_ns, transport: None };
+        violation.at_ns = like.at_ns;
+        if let Evidence::Output { like, misfit: its, .. } = &mut violation.evidence {
+            (*like, *its) = (Some(Box::new(other)), misfit.map(Misfit::reversed));
+        }
+        violation.explanations = explain_as(violation, &scene.entries, known, &Readings::new());
+    }
+
     /// The first of these inputs to which the server answers this.
-    async fn first_that_is(&mut self, supposed: &[Vec<Number>], seen: &Gathered) -> Option<Vec<Number>> {
+    async fn first_that_is(&mut self, supposed: &[Vec<Number>], last: Last, seen: &Gathered) -> Option<Vec<Number>> {
         // As many at a time as the model executes.
         for some in supposed.chunks(self.player.width()) {
-            let unasked: Vec<_> = some.iter().filter(|inputs| !self.answers.contains_key(*inputs)).cloned().collect();
+            let is_asked = |inputs: &&Vec<Number>| self.answers.contains_key(&((*inputs).clone(), last));
+            let unasked: Vec<_> = some.iter().filter(|inputs| !is_asked(inputs)).cloned().collect();
             if !unasked.is_empty() {
                 let left = self.until.saturating_duration_since(Instant::now());
-                let played = tokio::time::timeout(left, self.player.played(&unasked)).await.ok()?.ok()?;
+                let played = tokio::time::timeout(left, self.player.played(&unasked, last)).await.ok()?.ok()?;
                 for (inputs, played) in unasked.into_iter().zip(played) {
-                    let answer = self.right_before(&inputs, &played).then(|| played.last().cloned()).flatten();
-                    self.answers.insert(inputs, answer);
+                    let answer = self.right_before(&inputs, last, &played).then(|| played.last().cloned()).flatten();
+                    self.answers.insert((inputs, last), answer);
                 }
             }
             let is_it = |inputs: &&Vec<Number>| {
                 let steps = u32::try_from(inputs.len()).unwrap_or(u32::MAX);
-                let answer = self.answers.get(*inputs).and_then(Option::as_ref);
+                let answer = self.answers.get(&((*inputs).clone(), last)).and_then(Option::as_ref);
                 answer.is_some_and(|answer| self.golden.are_the_same(answer, seen, steps))
             };
             if let Some(found) = some.iter().find(is_it) {
@@ -123,11 +154,12 @@ impl Asking<'_> {
     }
 
     /// Whether the server answered right where that is known: what it says of the rest can be believed then.
-    fn right_before(&self, inputs: &[Number], played: &[Gathered]) -> bool {
-        let mut state = workload::inputs::InputSet::DATATYPE.number(0);
-        inputs.iter().zip(played).all(|(input, gathered)| {
+    fn right_before(&self, inputs: &[Number], last: Last, played: &[Gathered]) -> bool {
+        let mut state = InputSet::DATATYPE.number(0);
+        inputs.iter().zip(played).enumerate().all(|(place, (input, gathered))| {
             state = state.wrapping_add(*input);
-            self.golden.differs_from(state, gathered).is_none()
+            let has_end = last == Last::WithEnd && place + 1 == inputs.len();
+            self.golden.differs_from(self.golden.number_of(state, has_end), gathered).is_none()
         })
     }
 }

@@ -15,6 +15,15 @@ use workload::{
 /// The steps of a sequence, each as the track and the step, from 0, that it sends.
 pub(crate) type Steps = Vec<(usize, usize)>;
 
+/// What the last step of a sequence is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Last {
+    /// It has END.
+    WithEnd,
+    /// It has none. The sequence is ended by one more step, whose answer does not count.
+    WithoutEnd,
+}
+
 /// How often sequences are sent until the server answers each step.
 const TRIES: u32 = 3;
 /// The most sequences that are sent at a time.
@@ -60,21 +69,21 @@ impl<'s> Player<'s> {
     ///
     /// # Errors
     /// When a step is answered with an error, or not as the model declares, or not at all.
-    pub(crate) async fn together(&mut self, sequences: &[Steps]) -> Result<Vec<Vec<Gathered>>, String> {
+    pub(crate) async fn together(&mut self, sequences: &[Steps], last: Last) -> Result<Vec<Vec<Gathered>>, String> {
         let codes =
             |steps: &Steps| steps.iter().map(|(track, step)| self.golden.inputs.number(*track, *step)).collect();
         let sequences: Vec<_> = sequences.iter().map(codes).collect();
-        self.played(&sequences).await
+        self.played(&sequences, last).await
     }
 
     /// The same of sequences that are the codes of their inputs.
     ///
     /// # Errors
     /// As [`Self::together`].
-    pub(crate) async fn played(&mut self, sequences: &[Vec<Number>]) -> Result<Vec<Vec<Gathered>>, String> {
+    pub(crate) async fn played(&mut self, sequences: &[Vec<Number>], last: Last) -> Result<Vec<Vec<Gathered>>, String> {
         let mut tries = 1;
         loop {
-            match self.played_once(sequences).await {
+            match self.played_once(sequences, last).await {
                 Err(_) if tries < TRIES => tries += 1,
                 played => return played,
             }
@@ -83,15 +92,19 @@ impl<'s> Player<'s> {
         }
     }
 
-    async fn played_once(&mut self, sequences: &[Vec<Number>]) -> Result<Vec<Vec<Gathered>>, String> {
+    async fn played_once(&mut self, sequences: &[Vec<Number>], last: Last) -> Result<Vec<Vec<Gathered>>, String> {
         while self.lanes.len() < sequences.len() {
             self.lanes.push(self.open(self.lanes.len())?);
         }
         self.sequence += 1;
+        let closes = last == Last::WithoutEnd && !self.is_iterative();
+        let closing = |steps: &[Number]| steps.last().copied().filter(|_| closes);
+        let sent = |steps: &Vec<Number>| [steps.as_slice(), closing(steps).as_slice()].concat();
+        let all: Vec<_> = sequences.iter().map(sent).collect();
         let mut answers = vec![Vec::new(); sequences.len()];
-        let longest = sequences.iter().map(Vec::len).max().unwrap_or(0);
+        let longest = all.iter().map(Vec::len).max().unwrap_or(0);
         for number in 0..longest {
-            let due = |lane: usize| sequences.get(lane).filter(|steps| number < steps.len());
+            let due = |lane: usize| all.get(lane).filter(|steps| number < steps.len());
             let steps: Vec<_> =
                 (0..sequences.len()).map(|lane| due(lane).map(|steps| self.step(lane, steps, number))).collect();
             let (site, golden) = (self.site, &self.golden);
@@ -104,6 +117,9 @@ impl<'s> Player<'s> {
             for (lane, gathered) in try_join_all(waiting).await? {
                 answers[lane].push(gathered);
             }
+        }
+        for (answers, steps) in answers.iter_mut().zip(sequences) {
+            answers.truncate(steps.len());
         }
         Ok(answers)
     }

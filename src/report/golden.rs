@@ -6,7 +6,7 @@ use super::{
     counted,
     words::{differing, state},
 };
-use oracle::golden::{Compare, Golden, Misfit, Named, Noise, Output, Visible};
+use oracle::golden::{Compare, EndEffect, Golden, Misfit, Named, Noise, Output, Visible};
 
 /// How many differences are named.
 const NAMED_MAX: usize = 10;
@@ -45,6 +45,18 @@ pub(crate) fn write_golden(golden: &Golden, out: &mut impl Write) -> io::Result<
         "  fingerprints: {} of {} pairs of states are at least 10 tolerances apart{enough}",
         fingerprints.distinct, fingerprints.pairs
     )?;
+    match golden.facts.at_end {
+        EndEffect::Unknown | EndEffect::Nothing => {}
+        EndEffect::Changes => writeln!(
+            out,
+            "  END changes the outputs of its step: they are known where it is one of the first {} steps",
+            golden.ended_steps()
+        )?,
+        EndEffect::NotRepeatable => writeln!(
+            out,
+            "  END changes the outputs of its step, and differently for another correlation ID: they are not judged there"
+        )?,
+    }
     let visible = &golden.facts.visible;
     if visible.is_empty() {
         return Ok(());

@@ -13,10 +13,11 @@ pub(super) use self::verdict::{doubt, missed};
 use oracle::{
     Answer, CountBounds, Disorder, Evidence, Leak, Place, Purpose, Sender, State, Subject, Taken, Violation,
     ViolationKind,
-    golden::{Deviation, Differs, FaultKind, Lineage, Misfit, Named},
+    golden::{Answered, Deviation, Differs, FaultKind, Lineage, Misfit, Named},
 };
 use workload::{
     controls::{self, Difference, Flag},
+    event::Nanos,
     inputs::ElementType,
     number::Number,
     sequence::Step,
@@ -110,10 +111,14 @@ fn expected_and_seen(violation: &Violation) -> (String, String) {
             };
             (joined(expected, " or "), format!("{seen}{off_by}{}", ordered(disorder.as_ref())))
         }
-        Evidence::Output { expected, seen, misfit, disorder } => {
+        Evidence::Output { expected, seen, misfit, like, disorder } => {
             let names: Vec<_> = expected.iter().map(state).collect();
+            let expected = match like {
+                Some(like) => same_steps(like, violation.at_ns),
+                None => format!("the outputs of {}", names.join(" or ")),
+            };
             let seen = outputs(seen.as_ref(), misfit.as_ref());
-            (format!("the outputs of {}", names.join(" or ")), format!("{seen}{}", ordered(disorder.as_ref())))
+            (expected, format!("{seen}{}", ordered(disorder.as_ref())))
         }
         Evidence::ResponseOrder { seen } => {
             let numbers: Vec<_> = seen.iter().map(ToString::to_string).collect();
@@ -357,6 +362,15 @@ fn outputs(seen: Option<&Named>, misfit: Option<&Misfit>) -> String {
     }
 }
 
+/// The response that the same steps had another time.
+fn same_steps(Answered { place, at_ns, transport }: &Answered, now: Nanos) -> String {
+    let when = if *at_ns <= now { "before" } else { "later" };
+    let ms = at_ns.abs_diff(now) / 1_000_000;
+    let request = place.request_id.map_or_else(|| "?".to_owned(), |request| request.to_string());
+    let over = transport.map_or_else(String::new, |transport| format!(" over {transport}"));
+    format!("the outputs that the same steps had {ms} ms {when}, in request {request}{over}")
+}
+
 /// How a response is not what it has to be.
 pub(super) fn differing(misfit: &Misfit) -> String {
     let Deviation { response, output, what } = match misfit {
@@ -380,6 +394,7 @@ pub(super) fn state(Named { lineage, tracks, .. }: &Named) -> String {
     match lineage {
         None => "a state that no track has".to_owned(),
         Some(Lineage::Track { steps, .. }) => format!("step {steps} of '{}'", track(0)),
+        Some(Lineage::Ended { steps, .. }) => format!("step {steps} of '{}' with END", track(0)),
         Some(Lineage::Fault { kind, steps, .. }) => {
             let befell = match kind {
                 FaultKind::StateReset => "its state reset before",

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    golden::{Misfit, Named},
+    golden::{Answered, Misfit, Named},
     order::Taken,
     states::State,
 };
@@ -42,6 +42,9 @@ pub enum Evidence {
         /// Else, where it differs, if one thing is expected.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         misfit: Option<Misfit>,
+        /// The response that the same steps had, where that is what is expected, because no calibration measured it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        like: Option<Box<Answered>>,
         /// Why no order of the steps explains the responses, where several streams sent them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         disorder: Option<Disorder>,

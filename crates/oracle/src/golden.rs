@@ -9,6 +9,7 @@ mod file;
 mod index;
 mod lineage;
 mod read;
+mod relations;
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
@@ -16,18 +17,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use workload::{
+    arithmetic::Arithmetic,
     inputs::{ElementType, InputSet},
     number::Number,
     tensor::TensorSpec,
 };
 
-pub(super) use self::read::{Arranged, FormProblem, unlike};
 pub use self::{
     compare::Compare,
-    facts::{Facts, FaultKind, Fingerprints, Noise, Visible},
+    facts::{EndEffect, Facts, FaultKind, Fingerprints, Noise, Visible},
     file::Damaged,
     lineage::{Lineage, Named},
     read::{Deviation, Differs, Misfit, Reading},
+    relations::{Answered, Expectation, Relations, Repeated},
+};
+pub(super) use self::{
+    read::{Arranged, FormProblem, unlike},
+    relations::Beside,
 };
 
 /// The golden outputs of a model.
@@ -157,7 +163,7 @@ impl Golden {
             index: index::Index::default(),
         };
         // Several lineages may have the same inputs, and some of them in another order: what has no fault is the one that is meant.
-        let is_right = |word: &Word| matches!(word.lineage, Lineage::Track { .. });
+        let is_right = |word: &Word| matches!(word.lineage, Lineage::Track { .. } | Lineage::Ended { .. });
         let (right, others): (Vec<_>, Vec<_>) = golden.words.iter().enumerate().partition(|(_, word)| is_right(word));
         for (place, word) in right.into_iter().chain(others) {
             golden.by_sum.entry(word.lineage.sum(&golden.inputs)).or_insert(place);
@@ -195,9 +201,24 @@ impl Golden {
         self.words.iter().filter_map(of_track).max().unwrap_or(0)
     }
 
+    /// How many steps of each track are known with END, where that makes a difference.
+    pub fn ended_steps(&self) -> u32 {
+        let of_track = |word: &Word| match word.lineage {
+            Lineage::Ended { steps, .. } => Some(steps),
+            _ => None,
+        };
+        self.words.iter().filter_map(of_track).max().unwrap_or(0)
+    }
+
     /// The most responses that any step has.
     pub fn most_responses(&self) -> usize {
         self.words.iter().map(|word| word.responses.len()).max().unwrap_or(1)
+    }
+
+    /// The number that stands for the answer to a step, by the sum that the state has then.
+    pub fn number_of(&self, sum: Number, has_end: bool) -> Number {
+        let mark = if has_end && self.facts.at_end.matters() { Arithmetic::END_MARK } else { 0 };
+        sum.wrapping_add(InputSet::DATATYPE.number(mark))
     }
 
     /// The state with this sum by its name: the track that leads to it, and how.

@@ -200,16 +200,18 @@ impl Knowledge {
         (0..).map(Lane).zip(&self.streams)
     }
 
-    /// The sums that a right answer to a request may have, as far as they are known.
-    pub(super) fn expected(&self, lane: Lane, request: Option<RequestId>) -> [Option<Number>; 2] {
+    /// The right answers to a request, as far as they are known.
+    pub(super) fn expected(&self, lane: Lane, request: Option<RequestId>, rules: &Rules) -> [Option<Number>; 2] {
         let stream = self.streams.get(lane.index());
         let Some(asked) = stream.zip(request).and_then(|(stream, request)| stream.asked(request)) else {
             return [None; 2];
         };
+        let id = self.correlation_id.told(self.form);
+        let answer = |sum| rules.arithmetic.answer(sum, &asked.step, id);
         if asked.step.start {
-            return [Some(asked.step.value), None];
+            return [Some(answer(asked.step.value)), None];
         }
-        let mut sums = self.possible.sums().map(|sum| sum.wrapping_add(asked.step.value));
+        let mut sums = self.possible.sums().map(|sum| answer(sum.wrapping_add(asked.step.value)));
         [sums.next(), sums.next()]
     }
 

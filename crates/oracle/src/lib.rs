@@ -27,7 +27,7 @@ mod stream;
 mod violation;
 mod words;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ pub use self::{
     violation::{Place, Purpose, Violation, ViolationKind},
     words::{OtherWords, Words},
 };
-use self::{golden::Golden, known::Knowledge, observation::Observation};
+use self::{golden::Expectation, known::Knowledge, observation::Observation};
 use workload::{
     arithmetic::Arithmetic,
     controls::Controls,
@@ -85,7 +85,7 @@ pub struct Rules {
     pub controls: Option<Controls>,
     /// What the model answers, where no formula says it.
     #[serde(skip)]
-    pub golden: Option<Arc<Golden>>,
+    pub golden: Option<Expectation>,
 }
 
 /// The oracle of a run.
@@ -187,7 +187,7 @@ impl Oracle {
         let EventKind::Received(received) = &event.kind else { return event };
         let ContextId { worker, context } = event.context;
         let id = self.ids.get((worker * self.contexts_per_worker + context) as usize);
-        let expected = || id.map(|id| id.expected(event.lane, received.request())).unwrap_or_default();
+        let expected = || id.map(|id| id.expected(event.lane, received.request(), &self.rules)).unwrap_or_default();
         match self.rules.told_by_all(received, expected) {
             Some((request, number, seen)) => Event { kind: EventKind::Answered(request, number, seen), ..event },
             None => event,

@@ -4,7 +4,7 @@ use std::{mem, time::Duration};
 
 use super::{
     Disorder, Doubt, Evidence, Outcome, Place, Rules, Ruling, Sender, Settled, Violation, ViolationKind,
-    golden::{self, Arranged, Golden, Misfit, Reading},
+    golden::{self, Answered, Arranged, Beside, EndEffect, Expectation, Golden, Misfit, Reading},
     known::Knowledge,
     ms,
     order::Answer,
@@ -41,7 +41,7 @@ impl<'o> Observation<'o> {
 
     pub(super) fn of(mut self, kind: EventKind) -> Ruling {
         match kind {
-            EventKind::Opened(..) => self.id.stream(self.lane).open(self.at),
+            EventKind::Opened(_, transport) => self.id.stream(self.lane).open(self.at, transport),
             EventKind::Disturbed(disturbance) => self.id.disturb(disturbance, self.at),
             EventKind::Sent(step) => self.id.send(self.lane, step, self.at, self.rules),
             EventKind::Answered(request, sum, seen) => self.answered(request, sum, seen),
@@ -170,7 +170,7 @@ impl<'o> Observation<'o> {
             verdict = if is_wrong { Judged::Wrong(vec![step.value]) } else { Judged::Right };
         }
         if let Some(golden) = &self.rules.golden {
-            return self.judged_by(golden, request, &verdict, Some(sum), None);
+            return self.judged_by(golden, request, &verdict, Some(answer), None);
         }
         match &verdict {
             Judged::Wrong(expected) => {
@@ -198,13 +198,15 @@ impl<'o> Observation<'o> {
         misfit: Option<Misfit>,
     ) {
         let step = &request.step;
+        let id = self.id.correlation_id.told(self.id.form);
+        let right = |sum: &Number| self.rules.arithmetic.answer(*sum, step, id);
         // Where nothing is expected of the content nothing of it is in doubt.
         let mut doubt = verdict.doubt().filter(|_| golden.judges());
         match verdict {
-            Judged::Wrong(expected) if expected.iter().all(|sum| golden.knows(*sum)) => {
-                let expected = expected.iter().map(|sum| golden.named(*sum)).collect();
+            Judged::Wrong(expected) if expected.iter().map(right).all(|answer| golden.knows(answer)) => {
+                let expected = expected.iter().map(right).map(|answer| golden.named(answer)).collect();
                 let seen = seen.map(|sum| golden.named(sum));
-                let evidence = Evidence::Output { expected, seen, misfit, disorder: self.disorder() };
+                let evidence = Evidence::Output { expected, seen, misfit, like: None, disorder: self.disorder() };
                 self.violation(ViolationKind::WrongOutput, Some(step), evidence);
             }
             Judged::Wrong(_) => doubt = Some(Doubt::NotMeasured).filter(|_| golden.judges()),
@@ -219,12 +221,12 @@ impl<'o> Observation<'o> {
     }
 
     /// A model without a formula answered in a way that belongs to no state that is known, or to several.
-    pub(super) fn without_a_number(&mut self, request: &Request, first: &Response, golden: &Golden) {
+    pub(super) fn without_a_number(&mut self, request: &Request, first: &Response, golden: &Expectation) {
         let is_empty = !self.rules.arithmetic.answers.are_series() && first.outputs.is_empty();
         if first.series.is_unfinished || is_empty {
             return self.without_news(request, Outcome::Completed, Doubt::State);
         }
-        let expected = self.id.expected(self.lane, Some(request.step.request));
+        let expected = self.id.expected(self.lane, Some(request.step.request), self.rules);
         let misfit = match golden.read(expected.into_iter().flatten(), first.all()) {
             Reading::Unlike(misfit) => misfit,
             Reading::Ambiguous => return self.without_news(request, Outcome::Completed, Doubt::NotMeasured),
@@ -232,10 +234,15 @@ impl<'o> Observation<'o> {
                 return self.without_news(request, Outcome::Completed, Doubt::State);
             }
         };
+        let certain = match (expected, self.judged_alone(request)) {
+            ([Some(answer), None], Judged::Wrong(_)) => Some(answer),
+            _ => None,
+        };
+        if let Some(answer) = certain.filter(|answer| !golden.knows(*answer)) {
+            return self.repeated(request, first, golden, answer);
+        }
         // The same responses in another order, or with some missing or repeated, are of no other state.
-        if let ([Some(sum), None], Judged::Wrong(_)) = (expected, self.judged_alone(request))
-            && let Some(arranged) = golden.arranged(sum, first.all())
-        {
+        if let Some(arranged) = certain.and_then(|answer| golden.arranged(answer, first.all())) {
             let (kind, evidence) = match arranged {
                 Arranged::InOrder(seen) => (ViolationKind::Reordered, Evidence::ResponseOrder { seen }),
                 Arranged::Fewer { expected, seen } => {
@@ -257,6 +264,33 @@ impl<'o> Observation<'o> {
             other => other,
         };
         self.judged_by(golden, request, &verdict, None, misfit);
+    }
+
+    /// An answer to certain steps, of which no calibration measured what they are answered with: the same as before.
+    fn repeated(&mut self, request: &Request, first: &Response, golden: &Expectation, right: Number) {
+        let step = &request.step;
+        let id = self.id.correlation_id.told(self.id.form);
+        let is_repeatable = !step.end || golden.facts.at_end != EndEffect::NotRepeatable;
+        let seen = golden.gathered(first).filter(|_| is_repeatable);
+        let transport = self.id.stream(request.lane).transport;
+        let place = Place::new(self.context, self.id.correlation_id, Some(*step));
+        let answered = Answered { place, at_ns: self.at, transport };
+        let steps = step.request.step.saturating_add(1);
+        let doubt = match seen.map(|seen| golden.relations.compare(golden, (right, steps), answered, seen)) {
+            None | Some(Beside::Nothing) => Some(Doubt::NotMeasured).filter(|_| golden.judges()),
+            Some(Beside::Same) => None,
+            Some(Beside::Other(like, misfit)) => {
+                let (expected, like) = (vec![golden.named(right)], Some(Box::new(like)));
+                let (misfit, disorder) = (Some(misfit), self.disorder());
+                let evidence = Evidence::Output { expected, seen: None, misfit, like, disorder };
+                self.violation(ViolationKind::WrongOutput, Some(step), evidence);
+                None
+            }
+        };
+        // Whatever came, this is the state of a correct server.
+        let sum = self.rules.arithmetic.sum(right, step, id);
+        self.id.answer(request, Answer::Sum(sum), self.at, self.rules);
+        self.settle(request, Outcome::Completed, Some(right), doubt);
     }
 
     /// What an answer like nothing known would be judged as.

@@ -77,7 +77,7 @@ impl Observation<'_> {
         if !is_well_formed || first.series.is_unfinished {
             return None;
         }
-        let expected = self.id.expected(request.lane, Some(step.request)).into_iter().flatten();
+        let expected = self.id.expected(request.lane, Some(step.request), self.rules).into_iter().flatten();
         match golden.read(expected, first.all()) {
             Reading::State(sum) => Some(sum),
             Reading::Ambiguous | Reading::Unlike(_) | Reading::Malformed => None,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use workload::{
-    conversation::Lane,
+    conversation::{Lane, Transport},
     event::Nanos,
     sequence::{RequestId, Step},
 };
@@ -57,14 +57,15 @@ pub(super) struct Stream {
     /// sent. Those of long ago are one run.
     carried: VecDeque<(RequestId, RequestId)>,
     pub(super) opened_at: Nanos,
+    pub(super) transport: Option<Transport>,
     /// Whether it has brought an answer.
     pub(super) is_answered: bool,
 }
 
 impl Stream {
-    pub(super) fn open(&mut self, at: Nanos) {
+    pub(super) fn open(&mut self, at: Nanos, transport: Transport) {
         self.carried.clear();
-        self.opened_at = at;
+        (self.opened_at, self.transport) = (at, Some(transport));
         self.is_answered = false;
     }
 

@@ -21,6 +21,8 @@ const NOISE_IN_STATE: &str = "sequence_stress_batch_noise_in_state";
 const RUN_NOISE: &str = "sequence_stress_run_noise";
 /// The most responses of a decoupled model whose inputs say how many there are.
 const RESPONSES_UP_TO: &str = "sequence_stress_responses_up_to";
+/// What END does to an answer.
+const AT_END: &str = "sequence_stress_at_end";
 /// What a new sequence's sum begins with.
 const INITIAL: &str = "sequence_stress_initial_state";
 /// How many responses a request to a decoupled model gets.
@@ -90,6 +92,18 @@ pub(super) struct Noise {
     pub(super) run: f64,
 }
 
+/// What a layer's answer to END is beside that to the same step without END.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum AtEnd {
+    /// The same.
+    #[default]
+    Nothing,
+    /// The negative of it.
+    Negates,
+    /// Higher by a part of the correlation ID.
+    AddsCorrid,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Parameters {
     pub(super) formula: Formula,
@@ -104,6 +118,7 @@ pub(super) struct Parameters {
     pub(super) responses_up_to: Option<u32>,
     pub(super) seed: u64,
     pub(super) noise: Noise,
+    pub(super) at_end: AtEnd,
     /// How often a request is executed; more than once only where the model is iterative.
     pub(super) iterations: u32,
 }
@@ -132,6 +147,7 @@ impl Parameters {
             responses_up_to: responses_up_to(config, formula)?,
             seed: seed(config, formula)?,
             noise: noise(config, formula)?,
+            at_end: at_end(config, formula)?,
             iterations: times(config, ITERATIONS, "iterative", is_iterative(config), [3, 1])?,
         })
     }
@@ -208,6 +224,16 @@ fn noise(config: &ModelConfig, formula: Formula) -> Result<Noise, String> {
         other => return Err(format!("parameter '{NOISE_IN_STATE}': '{other}' is neither true nor false")),
     };
     Ok(Noise { batch, is_in_state, run })
+}
+
+fn at_end(config: &ModelConfig, formula: Formula) -> Result<AtEnd, String> {
+    only_if(formula == Formula::Gru, config, AT_END, "models that draw weights")?;
+    match text(config, AT_END) {
+        None => Ok(AtEnd::Nothing),
+        Some("negate") => Ok(AtEnd::Negates),
+        Some("add-corrid") => Ok(AtEnd::AddsCorrid),
+        Some(other) => Err(format!("parameter '{AT_END}': '{other}' is neither negate nor add-corrid")),
+    }
 }
 
 pub(super) fn text<'a>(config: &'a ModelConfig, name: &str) -> Option<&'a str> {

@@ -18,22 +18,34 @@ table! {
     pub enum Formula: Traits {
         /// OUTPUT is the sum of the sequence's INPUTs so far, in the arithmetic of their type.
         #[default]
-        RunningSum = "running-sum", Traits { is_stateless: false, adds_corrid: false };
+        RunningSum = "running-sum", Traits { at_end: AtEnd::Nothing, is_stateless: false };
         /// The same, and the answer to END has the correlation ID added.
-        RunningSumPlusCorrid = "running-sum-plus-corrid-at-end", Traits { is_stateless: false, adds_corrid: true };
+        RunningSumPlusCorrid = "running-sum-plus-corrid-at-end", Traits { at_end: AtEnd::Corrid, is_stateless: false };
         /// OUTPUT is INPUT, and one more at START, whatever was before.
-        Stateless = "ready-times-input-plus-start", Traits { is_stateless: true, adds_corrid: false };
+        Stateless = "ready-times-input-plus-start", Traits { at_end: AtEnd::Nothing, is_stateless: true };
         /// The same, and the answer to END has the correlation ID added.
         StatelessPlusCorrid = "ready-times-input-plus-start-plus-corrid-at-end",
-            Traits { is_stateless: true, adds_corrid: true };
+            Traits { at_end: AtEnd::Corrid, is_stateless: true };
         /// No formula: OUTPUT is what the model answered on an idle server, as a golden file has it.
-        Golden = "golden", Traits { is_stateless: false, adds_corrid: false };
+        Golden = "golden", Traits { at_end: AtEnd::Nothing, is_stateless: false };
+        /// The same of a model that answers a step otherwise where the step has END, or may.
+        GoldenWithEnd = "golden-with-end", Traits { at_end: AtEnd::Mark, is_stateless: false };
     }
 }
 
 struct Traits {
+    at_end: AtEnd,
     is_stateless: bool,
-    adds_corrid: bool,
+}
+
+/// What the answer to END has added.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AtEnd {
+    Nothing,
+    /// The correlation ID.
+    Corrid,
+    /// What makes of it another answer than that of the same step without END.
+    Mark,
 }
 
 impl FromStr for Formula {
@@ -53,9 +65,14 @@ impl Formula {
         self.row().is_stateless
     }
 
+    /// Whether a golden file says what the model answers.
+    pub fn is_golden(self) -> bool {
+        matches!(self, Self::Golden | Self::GoldenWithEnd)
+    }
+
     /// Whether the answer to END has the correlation ID added.
     pub fn adds_corrid(self) -> bool {
-        self.row().adds_corrid
+        self.row().at_end == AtEnd::Corrid
     }
 }
 
@@ -83,6 +100,9 @@ pub struct Arithmetic {
 impl Arithmetic {
     /// The configuration parameter that tells what a new sequence's state begins with; where it is absent that is 0.
     pub const INITIAL_STATE: &str = "sequence_stress_initial_state";
+
+    /// What tells the answer to END from that to the same step without it, where no sum is the answer. It is even, and codes of inputs are odd.
+    pub const END_MARK: i64 = 0x5e9d_0e4d_3a7c_1b26;
 
     /// The most bits of a value of a type that has not all whole numbers.
     const VALUE_BITS_MAX: u32 = 48;
@@ -123,8 +143,10 @@ impl Arithmetic {
     fn besides(&self, step: &Step, id: CorrelationId) -> Number {
         let number = |value| self.datatype.number(value);
         let initial = number(self.initial_state).wrapping_add(self.answers.besides(0, step.value));
-        if !(step.end && self.formula.adds_corrid()) {
-            return initial;
+        match self.formula.row().at_end {
+            AtEnd::Corrid if step.end => {}
+            AtEnd::Mark if step.end => return initial.wrapping_add(number(Self::END_MARK)),
+            AtEnd::Nothing | AtEnd::Corrid | AtEnd::Mark => return initial,
         }
         let id = id.0.get().cast_signed();
         #[expect(

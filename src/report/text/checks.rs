@@ -8,14 +8,23 @@ use crate::{
     preflight::Note,
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, SlotFinding},
     report::{Claimed, PlantedFault, Summary, Verdict, words},
-    run::{Growth, Health, NotReady, PhaseSpan, ServerMemory},
+    run::{Growth, Health, NotReady, PhaseSpan, RunResult, ServerMemory},
 };
-use oracle::{Holder, LongestWait};
+use oracle::{Holder, LongestWait, golden::Repeated};
 use wire::transport::GoAways;
 use workload::wording::counted;
 
 /// The holders of slots that the usual report names; the wide one names all.
 const HOLDERS_SHOWN: usize = 4;
+
+/// How often the same steps had the same outputs, where no calibration measured what they have to be.
+fn repeated(result: &RunResult) -> Option<Line> {
+    let Repeated { compared, equal } = result.preflight.golden.as_ref()?.relations.repeated();
+    let of = || {
+        format!("{} of {compared} later responses to the same steps were equal to the first one in every bit", equal)
+    };
+    (compared > 0).then(|| Line::fine("same steps", of()))
+}
 
 /// What was checked besides the responses, and what could not be.
 pub(super) fn basis(summary: &Summary, extent: Extent) -> Vec<Line> {
@@ -28,6 +37,7 @@ pub(super) fn basis(summary: &Summary, extent: Extent) -> Vec<Line> {
         let of = counted(total.answered(), "response");
         lines.push(Line::fine("unjudged", format!("{} of {of}: several values were allowed", total.unjudged)));
     }
+    lines.extend(repeated(result));
     lines.extend(phases(&result.phases));
     lines.extend(go_aways(result.go_aways));
     if let Some(its) = &result.health {

@@ -30,6 +30,8 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
         Clue::TooHighById { id } => format!("the response is too high by the correlation ID, {id}"),
         Clue::OneBit { right, bit } => format!("the response differs from {right} in bit {bit} alone"),
         Clue::AtTheLimit { answer } => format!("the response, {answer}, is the limit of {}", answer.datatype()),
+        Clue::AnswerOfEnd { to_end: true } => "the response is that to the same step with END".to_owned(),
+        Clue::AnswerOfEnd { to_end: false } => "the response is that to the same step without END".to_owned(),
         Clue::OneElement { element, of } => format!("element {element} of {of} differs, and the others are right"),
         Clue::StateBefore { state } => format!("the response is the state before the step, {state}"),
         Clue::AfterALaterStep { late, early, sum } => {

@@ -51,6 +51,11 @@ pub enum Clue {
         /// The response.
         answer: Number,
     },
+    /// The response is that to the same step with END, or without it.
+    AnswerOfEnd {
+        /// Whether it is the one with END.
+        to_end: bool,
+    },
     /// One element of an output differs, and the others do not.
     OneElement {
         /// Its number, from 1.

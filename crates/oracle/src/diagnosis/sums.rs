@@ -6,7 +6,7 @@ use super::{
     others,
     story::{Asked, Spot, Story},
 };
-use workload::{event::Nanos, number::Number};
+use workload::{arithmetic::Arithmetic, event::Nanos, number::Number};
 
 /// An answer that is wrong by no more than this is wrong by a small number.
 pub(super) const SMALL: u32 = 8;
@@ -109,7 +109,8 @@ pub(super) fn explain(story: &Story, known: &ModelFacts, spot: Spot, expected: N
 
 fn of_case(case: &Case) -> Vec<Hypothesis> {
     let own = [small(case), twice(case), earlier_twice(case), not_executed(case)].into_iter().flatten();
-    let own = own.chain([corrid_added(case), bit_flipped(case), saturated(case)].into_iter().flatten());
+    let own =
+        own.chain([corrid_added(case), end_mistaken(case), bit_flipped(case), saturated(case)].into_iter().flatten());
     own.chain(out_of_order(case)).chain(effect_lost(case)).chain(reset(case)).chain(others::explain(case)).collect()
 }
 
@@ -141,6 +142,18 @@ fn corrid_added(case: &Case) -> Option<Hypothesis> {
     let tried = if number.magnitude() <= SMALL.into() { 8 * SMALL as usize } else { 2 };
     (case.off_by() == number)
         .then(|| case.hypothesis(Cause::CorridAdded, tried, Fit::NotKnown, Clue::TooHighById { id }))
+}
+
+/// The answer is that to the same step with END, or without it.
+fn end_mistaken(case: &Case) -> Option<Hypothesis> {
+    let mark = case.sum.datatype().number(Arithmetic::END_MARK);
+    let (is_told, cause) = if case.asked.step.end {
+        (case.off_by().wrapping_add(mark).is_zero(), Cause::EndNotTold)
+    } else {
+        (case.off_by() == mark, Cause::EndTold)
+    };
+    (case.known.arithmetic.formula.is_golden() && is_told)
+        .then(|| Hypothesis::new(cause, 1, Fit::NotKnown, [Clue::AnswerOfEnd { to_end: !case.asked.step.end }]))
 }
 
 /// How many bits a whole number of the type has; none where it is no type of whole numbers.

@@ -22,8 +22,8 @@ const OF_ANOTHER: usize = 6;
 /// Answers that were found to be those of states that no track has, by their requests.
 pub type Readings = HashMap<RequestId, Number>;
 
-/// The inputs, one after the other, that the server may have executed when it answered a request, the likeliest first. The last is always
-/// that of the request.
+/// The inputs, one after the other, that the server may have executed when it answered a request, the likeliest first. The last is that of
+/// the request, except where the request was not executed.
 pub fn suppositions(request: RequestId, window: &[Entry], known: &ModelFacts) -> Vec<Vec<Number>> {
     let story = Story::new(window, known.arithmetic, &Readings::new());
     let Some(spot) = story.find(request) else { return Vec::new() };
@@ -33,6 +33,13 @@ pub fn suppositions(request: RequestId, window: &[Entry], known: &ModelFacts) ->
     all.retain(|inputs| seen.insert(inputs.clone()));
     all.truncate(SUPPOSED_MAX);
     all
+}
+
+/// The inputs of a sequence up to a request, from START on, as a correct server executes them.
+pub fn right_inputs(request: RequestId, window: &[Entry], known: &ModelFacts) -> Option<Vec<Number>> {
+    let story = Story::new(window, known.arithmetic, &Readings::new());
+    let spot = story.find(request)?;
+    inputs(&story.told(spot).steps[..=spot.step])
 }
 
 /// What the next step of a sequence is given where the one before it was given this.
@@ -70,6 +77,9 @@ fn own(story: &Story, spot: Spot) -> Vec<Vec<Number>> {
     let mut all = vec![vec![value]];
     let Some(before) = inputs(&steps[..spot.step]) else { return all };
     let with = |base: &[Number], rest: &[Number]| [base, rest].concat();
+    if !before.is_empty() {
+        all.push(before.clone());
+    }
     all.push(with(&before, &[value, value]));
     let near = before.len().saturating_sub(OWN_MAX);
     for place in (near..before.len()).rev() {

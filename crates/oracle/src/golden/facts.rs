@@ -21,6 +21,29 @@ workload::table! {
     }
 }
 
+workload::table! {
+    /// What END does to the outputs of the step that carries it.
+    #[derive(Default)]
+    pub enum EndEffect {
+        /// Nobody has looked.
+        #[default]
+        Unknown = "unknown";
+        /// The outputs are those of the same step without END.
+        Nothing = "nothing";
+        /// They are others, and always the same.
+        Changes = "changes";
+        /// They differ from one correlation ID to the next.
+        NotRepeatable = "not-repeatable";
+    }
+}
+
+impl EndEffect {
+    /// Whether a step may be answered otherwise because it has END.
+    pub fn matters(self) -> bool {
+        self != Self::Nothing
+    }
+}
+
 /// What a calibration found out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
@@ -31,6 +54,9 @@ pub struct Facts {
     pub left_out: u32,
     /// How many states can be told apart.
     pub fingerprints: Fingerprints,
+    /// What END does to the outputs.
+    #[serde(default)]
+    pub at_end: EndEffect,
     /// Which faults the outputs show.
     pub visible: Vec<Visible>,
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::FaultKind;
-use workload::{inputs::InputSet, number::Number};
+use workload::{arithmetic::Arithmetic, inputs::InputSet, number::Number};
 
 /// How a state comes about: by the steps of a track, or by what a fault makes of them. Steps count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -12,6 +12,13 @@ use workload::{inputs::InputSet, number::Number};
 pub enum Lineage {
     /// The first steps of a track, one after the other.
     Track {
+        /// The track's number.
+        track: u32,
+        /// How many steps.
+        steps: u32,
+    },
+    /// The same, the last of them with END, of a model to which that makes a difference.
+    Ended {
         /// The track's number.
         track: u32,
         /// How many steps.
@@ -44,7 +51,7 @@ impl Lineage {
     pub fn steps(self) -> Vec<(usize, usize)> {
         let of = |track: u32, steps: std::ops::Range<u32>| steps.map(move |step| (track as usize, step as usize));
         match self {
-            Self::Track { track, steps } => of(track, 0..steps).collect(),
+            Self::Track { track, steps } | Self::Ended { track, steps } => of(track, 0..steps).collect(),
             Self::Fault { kind, track, steps } => {
                 let before = steps.saturating_sub(1);
                 match kind {
@@ -67,7 +74,7 @@ impl Lineage {
         }
     }
 
-    /// The sum of the inputs' codes.
+    /// The sum of the inputs' codes, with the mark of END where that makes a difference.
     pub fn sum(self, inputs: &InputSet) -> i64 {
         self.number(inputs).value()
     }
@@ -75,13 +82,14 @@ impl Lineage {
     /// The same as a number.
     pub fn number(self, inputs: &InputSet) -> Number {
         let codes = self.steps().into_iter().map(|(track, step)| inputs.number(track, step));
-        codes.fold(InputSet::DATATYPE.number(0), Number::wrapping_add)
+        let mark = if matches!(self, Self::Ended { .. }) { Arithmetic::END_MARK } else { 0 };
+        codes.fold(InputSet::DATATYPE.number(mark), Number::wrapping_add)
     }
 
     /// How many steps were executed, one after the other.
     pub fn length(self) -> u32 {
         match self {
-            Self::Track { steps, .. } => steps,
+            Self::Track { steps, .. } | Self::Ended { steps, .. } => steps,
             Self::Fault { kind: FaultKind::StateReset, .. } => 1,
             Self::Fault { steps, .. } => steps + 1,
             Self::Continued { after, .. } => after + 1,
@@ -106,7 +114,9 @@ impl Named {
     pub(super) fn new(sum: Number, lineage: Option<Lineage>, inputs: &InputSet) -> Self {
         let tracks = match lineage {
             None => Vec::new(),
-            Some(Lineage::Track { track, .. } | Lineage::Fault { track, .. }) => vec![track],
+            Some(Lineage::Track { track, .. } | Lineage::Ended { track, .. } | Lineage::Fault { track, .. }) => {
+                vec![track]
+            }
             Some(Lineage::Continued { track, other, .. }) => vec![track, other],
         };
         let name =

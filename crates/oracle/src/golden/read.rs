@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     FaultKind, Gathered, Golden, Lineage, Output, Word,
     compare::{is_number, numbers},
+    relations::repeatable,
 };
 use workload::{
     event::Response,
@@ -42,6 +43,25 @@ pub enum Misfit {
     },
     /// An output differs.
     Output(Deviation),
+}
+
+impl Misfit {
+    /// How the golden answer is not this one.
+    pub fn reversed(self) -> Self {
+        match self {
+            Self::Responses { expected, seen } => Self::Responses { expected: seen, seen: expected },
+            Self::Output(deviation) => {
+                let what = match deviation.what {
+                    Differs::Shape { expected, seen } => Differs::Shape { expected: seen, seen: expected },
+                    Differs::Number { element, expected, seen, apart, tolerance, differing, of } => {
+                        Differs::Number { element, expected: seen, seen: expected, apart, tolerance, differing, of }
+                    }
+                    what @ Differs::Element { .. } => what,
+                };
+                Self::Output(Deviation { what, ..deviation })
+            }
+        }
+    }
 }
 
 /// What the responses to a step are of those that it has to have.
@@ -130,11 +150,28 @@ pub(super) type Answer<'a> = Vec<Vec<Seen<'a>>>;
 /// A tensor's shape and bytes.
 pub(super) type Seen<'a> = (&'a [i64], Cow<'a, [u8]>);
 
-fn of_gathered(gathered: &Gathered) -> Answer<'_> {
+pub(super) fn of_gathered(gathered: &Gathered) -> Answer<'_> {
     gathered
         .iter()
         .map(|outputs| outputs.iter().map(|(shape, bytes)| (shape.as_slice(), bytes.as_slice().into())).collect())
         .collect()
+}
+
+/// Where the responses to a step, which is the how-manieth of its sequence, are not the known ones.
+pub(super) fn misfit(outputs: &[Output], steps: u32, known: &Answer, answer: &Answer) -> Option<Misfit> {
+    if known.len() != answer.len() {
+        return Some(Misfit::Responses { expected: known.len(), seen: answer.len() });
+    }
+    for (number, (known, seen)) in (1..).zip(known.iter().zip(answer)) {
+        for ((output, known), seen) in outputs.iter().zip(known).zip(seen).filter(|((output, _), _)| output.is_judged())
+        {
+            if let Some(what) = output.differs(steps, known, seen) {
+                let response = (answer.len() > 1).then_some(number);
+                return Some(Misfit::Output(Deviation { response, output: output.spec.name.clone(), what }));
+            }
+        }
+    }
+    None
 }
 
 impl Golden {
@@ -155,6 +192,10 @@ impl Golden {
                 known.push(word);
             }
             hints.push(sum);
+        }
+        // Without an output that is judged, all states look alike.
+        if !self.judges() {
+            return Reading::Unlike(None);
         }
         let mut found: Option<Number> = None;
         for place in self.index.candidates(self, &answer) {
@@ -214,24 +255,8 @@ impl Golden {
         self.tolerances_apart(word.lineage.length(), &self.answer_of(word), answer) <= 1.0
     }
 
-    /// Where responses are not those of a state.
     fn misfit(&self, word: &Word, answer: &Answer) -> Option<Misfit> {
-        let known = self.answer_of(word);
-        if known.len() != answer.len() {
-            return Some(Misfit::Responses { expected: known.len(), seen: answer.len() });
-        }
-        let steps = word.lineage.length();
-        for (number, (known, seen)) in (1..).zip(known.iter().zip(answer)) {
-            for ((output, known), seen) in
-                self.outputs.iter().zip(known).zip(seen).filter(|((output, _), _)| output.is_judged())
-            {
-                if let Some(what) = output.differs(steps, known, seen) {
-                    let response = (answer.len() > 1).then_some(number);
-                    return Some(Misfit::Output(Deviation { response, output: output.spec.name.clone(), what }));
-                }
-            }
-        }
-        None
+        misfit(&self.outputs, word.lineage.length(), &self.answer_of(word), answer)
     }
 
     /// In what responses differ from those of the state with this sum; none where they do not, or it is not known.
@@ -278,9 +303,15 @@ impl Golden {
         Some(self.tolerances_apart(word.lineage.length(), &self.answer_of(word), &of_gathered(gathered)))
     }
 
-    /// Whether two answers to a step, which is the how-manieth of its sequence, are the same within the tolerances.
+    /// Whether two answers to a step, which is the how-manieth of its sequence, are the same within the tolerances; not where no output is
+    /// judged.
     pub fn are_the_same(&self, one: &Gathered, other: &Gathered, steps: u32) -> bool {
-        self.tolerances_apart(steps, &of_gathered(one), &of_gathered(other)) <= 1.0
+        if self.judges() {
+            return self.tolerances_apart(steps, &of_gathered(one), &of_gathered(other)) <= 1.0;
+        }
+        let outputs = repeatable(self, steps);
+        outputs.iter().any(Output::is_judged)
+            && misfit(&outputs, steps, &of_gathered(one), &of_gathered(other)).is_none()
     }
 
     fn tolerances_apart(&self, steps: u32, one: &Answer, other: &Answer) -> f64 {

@@ -35,6 +35,10 @@ workload::table! {
         GruBatchNoise = "gru_batch_noise_float32", Row(Family::Sequence, gru, &[("sequence_stress_batch_noise", "1e-6")]);
         /// The same; the outputs are noise.
         GruRunNoise = "gru_run_noise_float32", Row(Family::Sequence, gru, &[("sequence_stress_run_noise", "0.5")]);
+        /// The same with Oldest; END negates the outputs.
+        GruNegated = "gru_negated_at_end_float32", Row(Family::Oldest, gru, &[("sequence_stress_at_end", "negate")]);
+        /// The same; at END the outputs are higher by a part of the correlation ID.
+        GruCorrid = "gru_corrid_at_end_float32", Row(Family::Oldest, gru, &[("sequence_stress_at_end", "add-corrid")]);
         /// Two states, and outputs of three types.
         TwoState = "two_state_float32", Row(Family::Sequence, two_state, &[]);
         /// The same; the server keeps the states.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tonic::Status;
 
 use super::{
-    super::{fault::Faults, spec::Spec, tensor::Tensor},
+    super::{fault::Faults, parameters::AtEnd, spec::Spec, tensor::Tensor},
     Computes, ModelRow, Outputs, Told,
     noise::Draws,
     outputs::{floats, results, slip, to_bytes, to_floats},
@@ -104,6 +104,17 @@ impl Gru {
     }
 }
 
+/// What the outputs have of a state.
+fn at_end(effect: AtEnd, told: &Told, state: &[f32]) -> Vec<f32> {
+    // So many low bits of an ID make numbers below 1.
+    let corrid = || f32::from(told.id_bits as u8) / 256.0;
+    match effect {
+        AtEnd::Negates if told.end => state.iter().map(|number| -number).collect(),
+        AtEnd::AddsCorrid if told.end => state.iter().map(|number| number + corrid()).collect(),
+        AtEnd::Nothing | AtEnd::Negates | AtEnd::AddsCorrid => state.to_vec(),
+    }
+}
+
 impl Computes for Gru {
     type State = Vec<f32>;
     type Input = Input;
@@ -140,9 +151,10 @@ impl Computes for Gru {
         self.spec.weights().step(state, &input.values)
     }
 
-    fn answer(&self, row: &ModelRow, _: &Told, state: &Vec<f32>, input: &Input, faults: &Faults) -> Vec<Outputs> {
+    fn answer(&self, row: &ModelRow, told: &Told, state: &Vec<f32>, input: &Input, faults: &Faults) -> Vec<Outputs> {
+        let shown = at_end(self.spec.parameters.at_end, told, state);
         let response = |number: usize| {
-            let mut turned = state.clone();
+            let mut turned = shown.clone();
             turned.rotate_left(number % state.len());
             results(&self.spec, row, |_, _| to_bytes(&turned))
         };

@@ -70,6 +70,10 @@ fn a_model_that_cannot_be_is_rejected_in_a_line() {
              not: leave it out",
         ),
         (
+            parameter("gru_float32", "sequence_stress_at_end", "flush"),
+            "parameter 'sequence_stress_at_end': 'flush' is neither negate nor add-corrid",
+        ),
+        (
             parameter("gru_float32", "sequence_stress_responses_up_to", "2"),
             "parameter 'sequence_stress_responses_up_to' is for decoupled gru models, which 'gru_float32' is not",
         ),
