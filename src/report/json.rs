@@ -16,6 +16,7 @@ use crate::{
 use oracle::{
     Evidence, LongestWait, Place, Violation, ViolationKind,
     diagnosis::{Cause, Clue, Explanation},
+    golden::{Facts, Identity, Repeated},
 };
 use wire::transport::GoAways;
 use workload::{
@@ -103,6 +104,9 @@ pub(super) struct Document<'s> {
     /// What became of connections that the server ended in good order (GOAWAY); where there were any.
     #[serde(skip_serializing_if = "GoAways::is_none")]
     go_aways: GoAways,
+    /// What judged the outputs of a model without a formula; where the run had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    golden: Option<Judged<'s>>,
     /// What the server said of itself during the run, each second.
     #[serde(skip_serializing_if = "Option::is_none")]
     health: Option<&'s Health>,
@@ -127,6 +131,17 @@ pub(super) struct Document<'s> {
 fn patterns(tally: &Tally) -> BTreeMap<&'static str, Counts> {
     let all = Pattern::ALL.iter().map(|pattern| (pattern.name(), tally.patterns[pattern.index()]));
     all.filter(|(_, counts)| *counts != Counts::default()).collect()
+}
+
+/// The golden outputs that a run was judged by.
+#[derive(Serialize, JsonSchema)]
+struct Judged<'s> {
+    /// Of which model and inputs they are.
+    identity: &'s Identity,
+    /// What the calibration found out; nothing where the run expected nothing of outputs.
+    facts: &'s Facts,
+    /// How often the same steps were answered the same, where no calibration measured what they are answered with.
+    same_steps: Repeated,
 }
 
 /// A violation with its words beside the values.
@@ -292,6 +307,11 @@ impl<'s> Document<'s> {
             phases: &result.phases,
             longest_wait: result.longest_wait.as_ref(),
             go_aways: result.go_aways,
+            golden: result.preflight.golden.as_ref().map(|golden| Judged {
+                identity: &golden.identity,
+                facts: &golden.facts,
+                same_steps: golden.relations.repeated(),
+            }),
             health: result.health.as_ref(),
             limits_us: Limits {
                 longest_lawful_wait: limits.lawful.as_micros(),
