@@ -377,7 +377,28 @@ fn each_command_takes_the_golden_file_and_says_where_it_needs_one() {
         assert!(code == Some(1) && text.contains("wrong-output"), "{command}: {text}");
     }
     let (code, text) = told(&["export", &failure]);
-    assert!(code == Some(2) && text.contains("a script has no place for the inputs"), "{text}");
+    assert!(code == Some(2) && text.contains("(--golden FILE)"), "{text}");
+    let (code, script) = told(&["export", &failure, "--golden", &golden]);
+    let expected = "expect=\"the outputs of step 2 of 'random ";
+    assert!(code == Some(0) && script.contains(expected) && script.contains("\nSTEPS = {\n"), "{script}");
+    // That of another model is of no use, and neither is that of other inputs.
+    let others = [
+        (["-m", GRU, "--inputs-seed", "9"], "it is of other inputs"),
+        (
+            ["-m", "gru_oldest_float32", "--inputs-seed", "0"],
+            "is of model 'gru_oldest_float32', and the failure of model",
+        ),
+    ];
+    for (of, why) in others {
+        let other = path("other.golden");
+        let tracks = ["--embedded", "--execution-time", "1ms", "--tracks", "2", "--steps", "4", "-o", &other];
+        let (code, text) = told_by(&[&["golden"], &tracks, &of]);
+        assert_eq!(code, Some(0), "{text}");
+        for command in ["replay", "export"] {
+            let (code, text) = told(&[command, &failure, "--golden", &other]);
+            assert!(code == Some(2) && text.contains(why) && text.contains("--golden FILE"), "{command}: {text}");
+        }
+    }
 
     // What was changed or cut short is not used.
     let mut bytes = std::fs::read(&golden).expect("a file");

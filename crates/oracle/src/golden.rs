@@ -21,13 +21,13 @@ use workload::{
     tensor::TensorSpec,
 };
 
-pub(super) use self::read::{Arranged, FormProblem, unlike};
+pub(super) use self::read::{Arranged, FormProblem};
 pub use self::{
     compare::Compare,
     facts::{Facts, FaultKind, Fingerprints, Noise, Visible},
     file::Damaged,
     lineage::{Lineage, Named},
-    read::{Deviation, Differs, Misfit, Reading},
+    read::{Deviation, Differs, Misfit, Reading, unlike},
 };
 
 /// The golden outputs of a model.

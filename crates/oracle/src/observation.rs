@@ -79,6 +79,8 @@ impl<'o> Observation<'o> {
             && !self.is_right(&request, controls, seen, Some(sum))
         {
             self.without_news(&request, Outcome::Completed, Doubt::State);
+        } else if let Some(golden) = rules.golden.as_ref().filter(|_| sum == golden::unlike()) {
+            self.unlike(&request, golden, None);
         } else {
             self.completed(&request, sum);
         }
@@ -248,6 +250,11 @@ impl<'o> Observation<'o> {
             self.violation(kind, Some(&request.step), evidence);
             return self.without_news(request, Outcome::Completed, Doubt::State);
         }
+        self.unlike(request, golden, misfit);
+    }
+
+    /// A model without a formula answered in a way that belongs to no state that is known.
+    fn unlike(&mut self, request: &Request, golden: &Golden, misfit: Option<Misfit>) {
         let is_uncertain = self.id.may_be_in_another_order(request);
         let verdict = self.id.answer(request, Answer::Sum(golden::unlike()), self.at, self.rules);
         self.id.forget_sum(golden::unlike());
