@@ -7,7 +7,7 @@ use std::{num::NonZeroU64, sync::Arc, time::Duration, time::Instant};
 
 use oracle::{
     Oracle, Rules, Words,
-    golden::{Compare, Facts, Golden, Identity, Lineage, Output},
+    golden::{Compare, Expectation, Facts, Golden, Identity, Lineage, Output},
 };
 use workload::{
     arithmetic::{Arithmetic, Formula},
@@ -175,7 +175,7 @@ fn golden() -> (Arc<Golden>, Vec<Vec<Vec<u8>>>) {
 fn measure_golden(rounds: u32) {
     let (golden, outputs) = golden();
     let arithmetic = Arithmetic { datatype: InputSet::DATATYPE, formula: Formula::Golden, ..Arithmetic::default() };
-    let rules = Rules { arithmetic, golden: Some(Arc::clone(&golden)), ..rules() };
+    let rules = Rules { arithmetic, golden: Some(Expectation::of(Arc::clone(&golden))), ..rules() };
     let mut oracle = Oracle::new(rules, 1, 1, |_| (CorrelationId(NonZeroU64::MIN), IdForm::Integer));
     let mut writer = Writer { random: Seed(1).generator(0), at: 0, sequence: 0, events: Vec::new() };
     let (mut requests, mut judging, mut comparing) = (0, Duration::ZERO, Duration::ZERO);

@@ -14,6 +14,9 @@ pub struct ExportArgs {
     /// What to print.
     #[arg(long, value_name = "FORMAT", default_value = ExportFormat::Python.name(), value_parser = format, help = formats())]
     pub format: ExportFormat,
+    /// The golden file that the run was judged by, of a model without a formula: a script compares with its outputs
+    #[arg(long, value_name = "FILE")]
+    pub golden: Option<PathBuf>,
 }
 
 fn format(text: &str) -> Result<ExportFormat, String> {

@@ -1,24 +1,19 @@
 //! `sequence-stress export`: a failure for people who do not have this tool.
 
+use std::{io::Write as _, sync::Arc};
+
 use super::{Failure as CommandFailure, output::write_all};
-use crate::{cli::ExportArgs, failure::Failure, report::ExportFormat};
-use workload::answers::Answers;
+use crate::{cli::ExportArgs, failure::Failure, golden::read_file};
 
 /// Prints the failure in the form that is asked for, and returns the exit code.
 pub(super) fn export(args: &ExportArgs) -> Result<u8, CommandFailure> {
+    let of_file = |problem: String| CommandFailure::wrong_input(format!("{}: {problem}", args.file.display()));
     let failure = Failure::read(&args.file).map_err(CommandFailure::wrong_input)?;
-    if args.format == ExportFormat::Python && failure.arithmetic.answers != Answers::One {
-        return Err(CommandFailure::wrong_input(format!(
-            "{}: a script is not written for a model that answers or executes a request several times: replay it (sequence-stress replay)",
-            args.file.display()
-        )));
+    let golden = args.golden.as_deref().map(read_file).transpose().map_err(CommandFailure::wrong_input)?.map(Arc::new);
+    if let Some(problem) = golden.as_ref().and_then(|golden| failure.rejects(golden)) {
+        return Err(of_file(problem));
     }
-    if args.format == ExportFormat::Python && failure.arithmetic.formula.is_golden() {
-        return Err(CommandFailure::wrong_input(format!(
-            "{}: a script has no place for the inputs of a model without a formula: replay it (sequence-stress replay --golden FILE)",
-            args.file.display()
-        )));
-    }
-    write_all(|out| args.format.write(&failure, out))?;
+    let text = args.format.text(&failure, golden.as_ref()).map_err(of_file)?;
+    write_all(|out| out.write_all(text.as_bytes()))?;
     Ok(0)
 }

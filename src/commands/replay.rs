@@ -63,6 +63,9 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<u8, CommandFailure> {
             args.file.display()
         )));
     }
+    if let Some(problem) = stage.golden.as_ref().and_then(|golden| failure.rejects(golden)) {
+        return Err(CommandFailure::wrong_input(format!("{}: {problem}", args.file.display())));
+    }
     if args.shrink { stage.shrink(failure, args) } else { stage.repeat(&failure, args) }
 }
 

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use oracle::{Evidence, Violation, ViolationKind};
+use oracle::{Evidence, Violation, ViolationKind, golden::Golden};
 use reference::ServerSetup;
 use workload::{
     arithmetic::Arithmetic,
-    conversation::Conversation,
+    conversation::{Act, Conversation},
     number::{Datatype, Number},
     scenario::Scenario,
     seed::Seed,
@@ -96,6 +96,10 @@ impl Accused {
                 [expected] => Some(Due::Sum(*expected)),
                 _ => None,
             },
+            Evidence::Output { expected, .. } => match expected.as_slice() {
+                [expected] => Some(Due::Sum(expected.sum)),
+                _ => None,
+            },
             _ => None,
         };
         Some(Self { step: step.request.step, value: step.value, due })
@@ -106,6 +110,25 @@ impl Failure {
     /// How many requests are sent.
     pub fn messages(&self) -> usize {
         self.conversations.iter().map(Conversation::messages).sum()
+    }
+
+    /// Why these are not the golden outputs that the run was judged by, in one line; none where they may be.
+    pub fn rejects(&self, golden: &Golden) -> Option<String> {
+        const WHICH: &str = "name the golden file that the run was judged by (--golden FILE)";
+        let (model, of) = (&self.scenario.target.model, &golden.identity.model);
+        if !self.arithmetic.formula.is_golden() {
+            return Some("the run was not judged by golden outputs: leave out --golden".to_owned());
+        }
+        if of != model {
+            return Some(format!("the golden file is of model '{of}', and the failure of model '{model}': {WHICH}"));
+        }
+        let is_known = |act: &Act| match act {
+            Act::Send { value, .. } => golden.inputs.tensors(*value).is_some(),
+            _ => true,
+        };
+        let mut acts = self.conversations.iter().flat_map(|conversation| &conversation.acts);
+        let unknown = acts.find(|act| !is_known(act))?;
+        Some(format!("the golden file does not have the input of '{unknown}', so it is of other inputs: {WHICH}"))
     }
 
     /// The same conversations with workers and contexts numbered from 0, so that no more of them are made than needed.

@@ -11,7 +11,7 @@ use super::{
 use oracle::{
     Evidence, Violation,
     diagnosis::{ModelFacts, Readings, explain_as, next_input, right_inputs, suppositions},
-    golden::{Answered, Gathered, Golden, Misfit},
+    golden::{Answered, Gathered, Golden},
     history::Scene,
 };
 use workload::{event::EventKind, inputs::InputSet, number::Number, sequence::RequestId};
@@ -122,7 +122,7 @@ impl Asking<'_> {
         let other = Answered { place, at_ns: violation.at_ns, transport: None };
         violation.at_ns = like.at_ns;
         if let Evidence::Output { like, misfit: its, .. } = &mut violation.evidence {
-            (*like, *its) = (Some(Box::new(other)), misfit.map(Misfit::reversed));
+            (*like, *its) = (Some(Box::new(other)), misfit.map(|misfit| Box::new(misfit.reversed())));
         }
         violation.explanations = explain_as(violation, &scene.entries, known, &Readings::new());
     }

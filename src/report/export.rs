@@ -4,19 +4,25 @@ mod expect;
 mod helper;
 mod issue;
 mod script;
+mod tables;
 mod template;
 
-use std::{collections::BTreeSet, io};
+use std::{collections::BTreeSet, sync::Arc};
 
 use self::{
     helper::Helper,
-    issue::{server_in_words, write_issue},
+    issue::{issue, server_in_words},
     script::Calls,
+    tables::Tables,
     template::spaced,
 };
 use crate::failure::Failure;
-use oracle::ViolationKind;
+use oracle::{
+    ViolationKind,
+    golden::{Golden, Identity},
+};
 use workload::{
+    answers::Answers,
     conversation::{Act, Transport},
     wording::wrapped,
 };
@@ -24,42 +30,61 @@ use workload::{
 /// The width at which a script's docstring is wrapped.
 const WIDTH: usize = 140;
 
-/// How a failure is written.
-struct Row(fn(&Failure, &mut dyn io::Write) -> io::Result<()>);
+/// The text of a failure.
+struct Row(fn(&Failure, Option<&Arc<Golden>>) -> Result<String, String>);
 
 workload::table! {
     /// A form of a failure for people who do not have this tool.
     pub enum ExportFormat: Row {
         /// a Python script that needs NVIDIA's tritonclient alone
-        Python = "python", Row(|failure, mut out| write_python(failure, &mut out));
+        Python = "python", Row(script);
         /// a bug report in Markdown, with the script in it
-        Issue = "issue", Row(|failure, mut out| write_issue(failure, &mut out));
+        Issue = "issue", Row(|failure, golden| Ok(issue(failure, golden)));
     }
 }
 
 impl ExportFormat {
-    /// Writes the failure.
-    pub(crate) fn write(self, failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
-        self.row().0(failure, out)
+    /// The failure in this form; `golden` is what a model without a formula has to answer.
+    ///
+    /// # Errors
+    /// In one line, when it cannot be had in this form.
+    pub(crate) fn text(self, failure: &Failure, golden: Option<&Arc<Golden>>) -> Result<String, String> {
+        self.row().0(failure, golden)
     }
 }
 
-/// Writes the script: the conversation first, then the helpers that it uses.
-fn write_python(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
+/// The script: the conversation first, then the helpers that it uses.
+fn script(failure: &Failure, golden: Option<&Arc<Golden>>) -> Result<String, String> {
+    let (answers, has_formula) = (failure.arithmetic.answers, !failure.arithmetic.formula.is_golden());
+    if answers.are_iterative() || has_formula && answers != Answers::One {
+        return Err("a script is not written for a model that answers or executes a request several times: replay it \
+                    (sequence-stress replay)"
+            .to_owned());
+    }
+    if golden.is_none() && !has_formula {
+        return Err(
+            "the run was judged by golden outputs, which a script needs and the file does not have: name theirs \
+                    (--golden FILE)"
+                .to_owned(),
+        );
+    }
     let workers: BTreeSet<_> = failure.conversations.iter().map(|conversation| conversation.worker).collect();
     let transports = transports(failure);
-    let mut helper = Helper::new(failure, &transports, &workers);
+    let mut helper = Helper::new(failure, &transports, &workers, golden.cloned().map(Tables::new));
     let mut connections = BTreeSet::new();
     let conversation: Vec<_> = workers
         .iter()
         .map(|&worker| {
-            let calls = Calls::new(failure, worker, transports.len() > 1);
+            let calls = Calls::new(failure, worker, transports.len() > 1, helper.tables.as_mut());
             let lines = calls.lines(&mut helper.needs, &mut connections);
             format!("def worker_{worker}():\n    {}\n", lines.join("\n    "))
         })
         .collect();
+    if let Some(problem) = helper.tables.as_ref().and_then(Tables::too_large) {
+        return Err(problem);
+    }
     let script = format!("{}\n{}", docstring(failure, &helper), helper.script(conversation.concat()));
-    out.write_all(spaced(&script).as_bytes())
+    Ok(spaced(&script))
 }
 
 /// How the steps of a failure travel, as most of them do first.
@@ -85,12 +110,25 @@ fn docstring(failure: &Failure, helper: &Helper<'_>) -> String {
     lines.push(format!(
         "Run it several times: pip install '{client}'; python3 SCRIPT {arguments}; the exit code is 1 if a response is wrong."
     ));
+    if let Some(tables) = &helper.tables {
+        let of = server_in_words(tables.golden.identity.server.as_deref());
+        lines.push(format!(
+            "What it expects is what the idle model answered before: {}, on {of}.",
+            model(&tables.golden)
+        ));
+    }
     if shows_in_counts(failure.kind) {
         lines.push("The violation shows in the server's own counts, which this script does not read.".to_owned());
     }
     // In a docstring these two have a meaning.
     let text = lines.join("\n").replace('\\', "\\\\").replace('"', "'");
     format!("\"\"\"{text}\n\"\"\"\n\n")
+}
+
+/// The model that golden outputs are of.
+fn model(golden: &Golden) -> String {
+    let Identity { model, version, .. } = &golden.identity;
+    version.as_ref().map_or_else(|| format!("model {model}"), |version| format!("version {version} of model {model}"))
 }
 
 /// Whether a violation shows in the server's own counts alone, which a script does not read.

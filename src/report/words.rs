@@ -117,7 +117,7 @@ fn expected_and_seen(violation: &Violation) -> (String, String) {
                 Some(like) => same_steps(like, violation.at_ns),
                 None => format!("the outputs of {}", names.join(" or ")),
             };
-            let seen = outputs(seen.as_ref(), misfit.as_ref());
+            let seen = outputs(seen.as_ref(), misfit.as_deref());
             (expected, format!("{seen}{}", ordered(disorder.as_ref())))
         }
         Evidence::ResponseOrder { seen } => {

@@ -2,7 +2,7 @@
 
 use std::{
     env, fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -202,6 +202,74 @@ fn an_exported_failure_counts_the_slots() {
     }
 }
 
+/// All that a script does with a model without a formula: what is answered, and what has to be rejected.
+const WITHOUT_FORMULA: &str = "
+contexts = { common = 1, rare = 0, rare_probability = 0 }
+length = { min = 3, max = 8, uniform = { min = 3, max = 8 } }
+patterns.common = { valid = 6, valid-valid = 2, no-start = 1, malformed = 4 }
+claims = {}
+";
+
+/// A model without a formula, the options of its inputs, and a transport.
+type Asked = (&'static str, &'static [&'static str], &'static str);
+
+const ASKED: [Asked; 5] = [
+    ("gru_float32", &[], "grpc-stream"),
+    ("gru_float32", &[], "http"),
+    ("gru_decoupled_float32", &[], "grpc-stream"),
+    ("any_tensors", &["--shape", "INPUT_FP32:3"], "grpc-unary"),
+    ("any_tensors", &["--shape", "INPUT_FP32:3"], "http-binary"),
+];
+
+/// The options of servers of one configuration.
+const ALIKE: [&str; 4] = ["--idle-limit", "5s", "--execution-time", "1ms"];
+
+/// Writes the script of a failure of such a model, whose fault came late.
+fn script_without_formula((model, inputs, by): Asked, folder: &Path) -> PathBuf {
+    let path = |name: &str| folder.join(name).to_str().expect("UTF-8").to_owned();
+    let name = format!("{model}-{by}");
+    let [golden, failure, scenario] = ["golden", "toml", "scenario.toml"].map(|end| path(&format!("{name}.{end}")));
+    fs::write(&scenario, WITHOUT_FORMULA).expect("a file");
+    let sound = Serve::start(&ALIKE);
+    let calibrate = ["golden", &sound.address, "-m", model, "--tracks", "4", "--steps", "32", "-o", &golden];
+    let (code, said) = run(tool().args(calibrate).args(inputs));
+    assert_eq!(code, Some(0), "{said}");
+    let faulty = Serve::start(&[&ALIKE[..], &["--fault", "reset-state:once@60"]].concat());
+    let endpoint = format!("{},http://{}", faulty.address, faulty.http);
+    let load = ["-t", "2", "-i", "20", "-r", "3", "--scenario", &scenario, "--transport", by];
+    let judge = ["-u", &endpoint, "-m", model, "--golden", &golden, "--fail-fast", "--failure", &failure];
+    let (code, said) = run(tool().args(judge).args(load));
+    assert!(code == Some(1) && said.contains("wrong-output"), "{name}: {said}");
+    let exported = tool().args(["export", &failure, "--golden", &golden]).output().expect("it runs");
+    assert!(exported.status.success(), "{name}: {exported:?}");
+    let script = folder.join(format!("{name}.py"));
+    fs::write(&script, &exported.stdout).expect("a file");
+    script
+}
+
+#[test]
+#[ignore = "needs NVIDIA's client: run scripts/test"]
+fn an_exported_failure_compares_with_golden_outputs() {
+    let folder = TempDir::new().expect("a folder");
+    let packages = told("SEQUENCE_STRESS_TRITONCLIENT");
+    let sound = Serve::start(&ALIKE);
+    let faulty = Serve::start(&[&ALIKE[..], &["--fault", "reset-state"]].concat());
+    for asked in ASKED {
+        let script = script_without_formula(asked, folder.path());
+        for (serve, fails) in [(&sound, false), (&faulty, true)] {
+            let address = if asked.2.starts_with("http") { &serve.http } else { &serve.address };
+            let (code, output) = run(Command::new("python3").arg(&script).arg(address).env("PYTHONPATH", &packages));
+            assert_eq!(code, Some(i32::from(fails)), "{asked:?}: {output}");
+            assert!(output.contains(": expected the outputs of step 2 of '"), "{asked:?}: {output}");
+            let says_how = output.lines().any(|line| {
+                let parts = ["WRONG: ", ": expected the outputs of step ", ", received ", "OUTPUT", " in place of "];
+                parts.iter().all(|part| line.contains(part))
+            });
+            assert_eq!(says_how, fails, "{asked:?}: {output}");
+        }
+    }
+}
+
 #[test]
 #[ignore = "needs ruff: run scripts/test"]
 fn exported_scripts_pass_the_lints() {
@@ -220,6 +288,9 @@ fn exported_scripts_pass_the_lints() {
                 fs::write(folder.path().join(format!("{kind}-{by}-{name}.py")), &exported.stdout).expect("a file");
             }
         }
+    }
+    for asked in ASKED {
+        script_without_formula(asked, folder.path());
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut ruff = Command::new(root.join("scripts/ruff"));

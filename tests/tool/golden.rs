@@ -402,7 +402,8 @@ fn what_was_recorded_is_sent_at_so_many_times_its_pace() {
         let inputs = vec![Input { name, datatype, shape: vec![1, 16], data }];
         let (us, start, end) = (u64::from(step) * 40_000, step == 0, step == 7);
         let request = Request { us, sequence: 1, start, end, inputs, ..Request::default() };
-        lines += &format!("\n{}", serde_json::to_string(&request).expect("JSON"));
+        lines += "\n";
+        lines += &serde_json::to_string(&request).expect("JSON");
     }
     std::fs::write(&path, lines + "\n").expect("a file");
     let golden =
@@ -471,10 +472,10 @@ fn a_verification_says_which_states_differ() {
 fn a_wrong_output_says_what_was_expected_and_how_far_it_is_off() {
     let result = judged(GRU, Some("off-by-one:once@30"), "");
     let [violation] = &result.violations[..] else { panic!("{:#?}", result.violations) };
-    let Evidence::Output { expected, seen: None, misfit: Some(Misfit::Output(deviation)), .. } = &violation.evidence
-    else {
+    let Evidence::Output { expected, seen: None, misfit: Some(misfit), .. } = &violation.evidence else {
         panic!("{violation:?}")
     };
+    let Misfit::Output(deviation) = &**misfit else { panic!("{violation:?}") };
     assert_eq!((expected.len(), deviation.output.as_str()), (1, "OUTPUT"));
     let words = sequence_stress::report::describe(violation);
     assert!(words.contains("expected the outputs of step ") && words.contains("off, tolerance 0.0e0"), "{words}");
@@ -513,7 +514,28 @@ fn each_command_takes_the_golden_file_and_says_where_it_needs_one() {
         assert!(code == Some(1) && text.contains("wrong-output"), "{command}: {text}");
     }
     let (code, text) = told(&["export", &failure]);
-    assert!(code == Some(2) && text.contains("a script has no place for the inputs"), "{text}");
+    assert!(code == Some(2) && text.contains("(--golden FILE)"), "{text}");
+    let (code, script) = told(&["export", &failure, "--golden", &golden]);
+    let expected = "expect=\"the outputs of step 2 of 'random ";
+    assert!(code == Some(0) && script.contains(expected) && script.contains("\nSTEPS = {\n"), "{script}");
+    // That of another model is of no use, and neither is that of other inputs.
+    let others = [
+        (["-m", GRU, "--inputs-seed", "9"], "it is of other inputs"),
+        (
+            ["-m", "gru_oldest_float32", "--inputs-seed", "0"],
+            "is of model 'gru_oldest_float32', and the failure of model",
+        ),
+    ];
+    for (of, why) in others {
+        let other = path("other.golden");
+        let tracks = ["--embedded", "--execution-time", "1ms", "--tracks", "2", "--steps", "4", "-o", &other];
+        let (code, text) = told_by(&[&["golden"], &tracks, &of]);
+        assert_eq!(code, Some(0), "{text}");
+        for command in ["replay", "export"] {
+            let (code, text) = told(&[command, &failure, "--golden", &other]);
+            assert!(code == Some(2) && text.contains(why) && text.contains("--golden FILE"), "{command}: {text}");
+        }
+    }
 
     // What was changed or cut short is not used.
     let mut bytes = std::fs::read(&golden).expect("a file");

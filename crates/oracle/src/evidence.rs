@@ -41,7 +41,7 @@ pub enum Evidence {
         seen: Option<Named>,
         /// Else, where it differs, if one thing is expected.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        misfit: Option<Misfit>,
+        misfit: Option<Box<Misfit>>,
         /// The response that the same steps had, where that is what is expected, because no calibration measured it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         like: Option<Box<Answered>>,

@@ -28,11 +28,11 @@ pub use self::{
     facts::{EndEffect, Facts, FaultKind, Fingerprints, Noise, Visible},
     file::Damaged,
     lineage::{Lineage, Named},
-    read::{Deviation, Differs, Misfit, Reading},
+    read::{Deviation, Differs, Misfit, Reading, unlike},
     relations::{Answered, Expectation, Relations, Repeated},
 };
 pub(super) use self::{
-    read::{Arranged, FormProblem, unlike},
+    read::{Arranged, FormProblem},
     relations::Beside,
 };
 

@@ -79,6 +79,8 @@ impl<'o> Observation<'o> {
             && !self.is_right(&request, controls, seen, Some(sum))
         {
             self.without_news(&request, Outcome::Completed, Doubt::State);
+        } else if let Some(golden) = rules.golden.as_ref().filter(|_| sum == golden::unlike()) {
+            self.unlike(&request, golden, None);
         } else {
             self.completed(&request, sum);
         }
@@ -206,7 +208,8 @@ impl<'o> Observation<'o> {
             Judged::Wrong(expected) if expected.iter().map(right).all(|answer| golden.knows(answer)) => {
                 let expected = expected.iter().map(right).map(|answer| golden.named(answer)).collect();
                 let seen = seen.map(|sum| golden.named(sum));
-                let evidence = Evidence::Output { expected, seen, misfit, like: None, disorder: self.disorder() };
+                let (misfit, disorder) = (misfit.map(Box::new), self.disorder());
+                let evidence = Evidence::Output { expected, seen, misfit, like: None, disorder };
                 self.violation(ViolationKind::WrongOutput, Some(step), evidence);
             }
             Judged::Wrong(_) => doubt = Some(Doubt::NotMeasured).filter(|_| golden.judges()),
@@ -255,6 +258,11 @@ impl<'o> Observation<'o> {
             self.violation(kind, Some(&request.step), evidence);
             return self.without_news(request, Outcome::Completed, Doubt::State);
         }
+        self.unlike(request, golden, misfit);
+    }
+
+    /// A model without a formula answered in a way that belongs to no state that is known.
+    fn unlike(&mut self, request: &Request, golden: &Golden, misfit: Option<Misfit>) {
         let is_uncertain = self.id.may_be_in_another_order(request);
         let verdict = self.id.answer(request, Answer::Sum(golden::unlike()), self.at, self.rules);
         self.id.forget_sum(golden::unlike());
@@ -279,9 +287,10 @@ impl<'o> Observation<'o> {
         let doubt = match seen.map(|seen| golden.relations.compare(golden, (right, steps), answered, seen)) {
             None | Some(Beside::Nothing) => Some(Doubt::NotMeasured).filter(|_| golden.judges()),
             Some(Beside::Same) => None,
-            Some(Beside::Other(like, misfit)) => {
+            Some(Beside::Other(other)) => {
+                let (like, misfit) = *other;
                 let (expected, like) = (vec![golden.named(right)], Some(Box::new(like)));
-                let (misfit, disorder) = (Some(misfit), self.disorder());
+                let (misfit, disorder) = (Some(Box::new(misfit)), self.disorder());
                 let evidence = Evidence::Output { expected, seen: None, misfit, like, disorder };
                 self.violation(ViolationKind::WrongOutput, Some(step), evidence);
                 None

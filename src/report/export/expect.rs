@@ -1,11 +1,14 @@
 //! What the answers to a script's steps have to be, by the oracle that judges runs.
 
-use std::{collections::BTreeMap, num::NonZeroU64, time::Duration};
+use std::{collections::BTreeMap, num::NonZeroU64, sync::Arc, time::Duration};
 
 use crate::failure::Due;
-use oracle::{Evidence, Oracle, Rules, Words};
+use oracle::{
+    Evidence, Oracle, Rules, Words,
+    golden::{Expectation, Golden, unlike},
+};
 use workload::{
-    arithmetic::Arithmetic,
+    arithmetic::{Arithmetic, Formula},
     conversation::{Connection, Lane, Transport},
     event::{ContextId, Cut, Event, EventKind, Nanos, Received},
     number::Number,
@@ -42,8 +45,8 @@ pub(super) struct Sent {
 }
 
 impl Expecting {
-    /// Of a script's own ID, which has no sequence yet, of a model that computes like this.
-    pub(super) fn new(arithmetic: Arithmetic) -> Self {
+    /// Of a script's own ID, which has no sequence yet, of a model that computes like this, or answers like that.
+    pub(super) fn new(arithmetic: Arithmetic, golden: Option<&Arc<Golden>>) -> Self {
         let rules = Rules {
             model: MODEL.to_owned(),
             version: None,
@@ -56,13 +59,14 @@ impl Expecting {
             restarts: false,
             words: Words::Known,
             controls: None,
-            golden: None,
+            golden: golden.cloned().map(Expectation::of),
         };
         let oracle = Oracle::new(rules, 1, 1, |_| (ID, IdForm::Integer));
         let mut new = Self { arithmetic, oracle, at: 0, sent: 0, unanswered: BTreeMap::new() };
         // An ID that was ended has no sequence for certain; the oracle knows nothing of one that was never used.
         new.open(Lane::FIRST);
-        let sent = Sent { start: true, end: true, value: arithmetic.number(0), special: None };
+        let value = golden.map_or_else(|| arithmetic.number(0), |golden| golden.inputs.number(0, 0));
+        let sent = Sent { start: true, end: true, value, special: None };
         new.send(Lane::FIRST, sent);
         new.take(Lane::FIRST, 0);
         new.close(Lane::FIRST);
@@ -126,14 +130,21 @@ impl Expecting {
             oracle.observe(self.event(lane, answer.clone()));
         }
         let would_say = |due| oracle.clone().observe(self.event(lane, answer(request, Some(due)))).violations;
-        // One of two sums is wrong.
-        let sums = [7, 8].map(|sum| self.arithmetic.number(sum).of_elements(value.elements()));
+        // One of two sums is wrong. Where no formula says what is right, outputs that are like nothing known are.
+        let sums = match self.arithmetic.formula {
+            Formula::Golden | Formula::GoldenWithEnd => [unlike(); 2],
+            _ => [7, 8].map(|sum| self.arithmetic.number(sum).of_elements(value.elements())),
+        };
         let accused = sums.into_iter().find_map(|sum| would_say(Due::Sum(sum)).into_iter().next())?;
         let may_be_rejected = would_say(Due::Rejection).is_empty();
         match accused.evidence {
             Evidence::NotRejected { .. } => Some(Due::Rejection),
             Evidence::Sum { expected, .. } => match expected.as_slice() {
                 [sum] if !may_be_rejected => Some(Due::Sum(*sum)),
+                _ => None,
+            },
+            Evidence::Output { expected, .. } => match expected.as_slice() {
+                [state] if !may_be_rejected => Some(Due::Sum(state.sum)),
                 _ => None,
             },
             _ => None,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     quoted,
+    tables::Tables,
     template::{Needs, Values, render},
 };
 use crate::failure::Failure;
@@ -17,6 +18,7 @@ use workload::{
 
 const HEAD: &str = include_str!("parts/head.py.part");
 const STEPS: &str = include_str!("parts/steps.py.part");
+const GOLDEN: &str = include_str!("parts/golden.py.part");
 const CLASSES: &str = include_str!("parts/classes.py.part");
 const CANCELLABLE: &str = include_str!("parts/cancellable.py.part");
 const AT: &str = include_str!("parts/at.py.part");
@@ -32,15 +34,26 @@ pub(super) struct Helper<'f> {
     failure: &'f Failure,
     transports: &'f [Transport],
     names: Vec<String>,
+    /// What is sent and expected, where no formula says it.
+    pub(super) tables: Option<Tables>,
+    /// What a step sends while the slots are counted.
+    one: String,
     /// What the conversations need, as far as they are written.
     pub(super) needs: Needs,
 }
 
 impl<'f> Helper<'f> {
-    pub(super) fn new(failure: &'f Failure, transports: &'f [Transport], workers: &BTreeSet<u32>) -> Self {
+    pub(super) fn new(
+        failure: &'f Failure,
+        transports: &'f [Transport],
+        workers: &BTreeSet<u32>,
+        tables: Option<Tables>,
+    ) -> Self {
         let names = workers.iter().map(|worker| format!("worker_{worker}")).collect();
         let has = |is_it: fn(&Transport) -> bool| transports.iter().any(is_it);
         let calls = has(|by| !by.is_stream());
+        let has_texts =
+            tables.as_ref().map_or(failure.arithmetic.datatype == Datatype::Bytes, Tables::answers_with_texts);
         let needs = [
             ("several", transports.len() > 1),
             ("stream", has(|by| by.is_stream())),
@@ -57,10 +70,13 @@ impl<'f> Helper<'f> {
             ("elements", has_elements(failure)),
             ("slots", counts_slots(failure)),
             ("ids", has_wrong_ids(failure.kind)),
-            ("texts-in-json", failure.arithmetic.datatype == Datatype::Bytes && has(|by| by.is_json())),
+            ("texts-in-json", has_texts && has(|by| by.is_json())),
+            ("decoupled", failure.arithmetic.answers.are_series()),
         ];
-        let needs = needs.into_iter().filter_map(|(name, is_needed)| is_needed.then_some(name)).collect();
-        let mut this = Self { failure, transports, names, needs };
+        let mut needs: Needs = needs.into_iter().filter_map(|(name, is_needed)| is_needed.then_some(name)).collect();
+        needs.extend(tables.iter().flat_map(Tables::needs));
+        let one = value(failure, failure.arithmetic.number(1));
+        let mut this = Self { failure, transports, names, tables, one, needs };
         this.add_of_slots();
         this
     }
@@ -84,8 +100,9 @@ impl<'f> Helper<'f> {
     /// The script with these functions of its workers: what is fixed, what sends and compares, and what runs the workers.
     pub(super) fn script(&self, workers: String) -> String {
         let of = |need: &str, part| if self.needs.contains(need) { self.render(part) } else { String::new() };
-        let classes = [of("at", AT), self.render(CLASSES), of("slots", SLOTS)];
-        [&[self.render(HEAD), workers], &classes[..], &[self.render(END)]].concat().join("\n")
+        let classes = [of("at", AT), of("golden", GOLDEN), self.render(CLASSES), of("slots", SLOTS)];
+        let tables = self.tables.as_ref().map_or_else(String::new, Tables::text);
+        [&[self.render(HEAD), workers], &classes[..], &[tables, self.render(END)]].concat().join("\n")
     }
 
     fn add_of_slots(&mut self) {
@@ -102,6 +119,9 @@ impl<'f> Helper<'f> {
         if !sums_from_zero(self.failure.arithmetic) {
             self.needs.insert("answers");
         }
+        if let Some(tables) = &mut self.tables {
+            self.one = tables.step(tables.golden.inputs.number(0, 0), None);
+        }
     }
 
     fn second_protocol(&self) -> Option<&'static str> {
@@ -114,7 +134,7 @@ impl<'f> Helper<'f> {
         let mut all = self.needs.clone();
         let has = |name: &str| self.needs.contains(name);
         let more = [
-            ("judges", ["open", "answers", "texts"].into_iter().any(has)),
+            ("judges", !has("golden") && ["open", "answers", "texts"].into_iter().any(has)),
             ("rejected", has("rejected") || has("open")),
             ("blocking", has("calls") && (has("several") || !has("cancel-unary"))),
             ("threads", has("threads") || has("half-close")),
@@ -153,6 +173,7 @@ impl<'f> Helper<'f> {
             ("unanswered", when(has("leaves"), ", unanswered=0")),
             ("connection", when(has("connections"), ", connection")),
             ("submit", submit(needs)),
+            ("utils", utils(needs)),
             ("due", due(needs)),
             ("shape_noted", when(has("elements"), ", array.shape")),
             ("shape_taken", when(has("elements"), ", shape")),
@@ -220,7 +241,7 @@ impl<'f> Helper<'f> {
         let cancel = if first.is_stream() { "stop_stream(cancel_requests=True)" } else { "cancel()" };
         Values::from([
             ("opened", format!("{class}(first + n{connection})")),
-            ("one", value(self.failure, arithmetic.number(1))),
+            ("one", self.one.clone()),
             ("first_sum", sum("1")),
             ("next_sum", sum("steps[its]")),
             ("cancel", cancel.to_owned()),
@@ -326,10 +347,24 @@ fn parameters(needs: &Needs) -> String {
     [Some("value"), Some(expect), tensor, flags].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
+/// What the script imports of the client's helpers.
+fn utils(needs: &Needs) -> String {
+    let names = [
+        ("deserialize_bf16_tensor", needs.contains("halves-in")),
+        ("deserialize_bytes_tensor", needs.contains("texts-in")),
+        ("triton_to_np_dtype", needs.contains("tensor") || needs.contains("golden")),
+    ];
+    let names: Vec<_> = names.into_iter().filter_map(|(name, is_needed)| is_needed.then_some(name)).collect();
+    if names.is_empty() { String::new() } else { format!("from tritonclient.utils import {}", names.join(", ")) }
+}
+
 /// The call that sends a step.
 fn submit(needs: &Needs) -> String {
     let call = if needs.contains("calls") { "submit(inputs" } else { "async_stream_infer(MODEL, inputs" };
     let id = if needs.contains("ids") { ", request_id=str(self.sent)" } else { "" };
+    // Without it nothing tells that the model has given its last response.
+    let id =
+        if needs.contains("decoupled") { format!("{id}, enable_empty_final_response=True") } else { id.to_owned() };
     if needs.contains("own-id") {
         return format!("{call}{id}, **{{\"sequence_id\": self.sequence, **flags}})");
     }

@@ -1,11 +1,11 @@
 //! A failure as a bug report for Triton's issue tracker, under the headings that the tracker asks for.
 
-use std::io;
+use std::{io, sync::Arc};
 
-use super::{shows_in_counts, write_python};
+use super::{model, script, shows_in_counts};
 use crate::failure::{Failure, Replayed};
+use oracle::golden::Golden;
 use workload::{
-    answers::Answers,
     conversation::Conversation,
     wording::{counted, wrapped},
 };
@@ -16,11 +16,17 @@ const FIRST_MINOR: u32 = 33;
 const LAST_MINOR: u32 = 51;
 const MONTHS_BEFORE_FIRST: u32 = 23 * 12 + 3;
 
-/// Writes the report.
-///
-/// # Errors
-/// When it cannot be written.
-pub(super) fn write_issue(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
+/// A script that is longer is a file beside the report: the tracker takes no more than 65,536 characters.
+const LONGEST_SCRIPT: usize = 40_000;
+
+/// The report.
+pub(super) fn issue(failure: &Failure, golden: Option<&Arc<Golden>>) -> String {
+    let mut text = Vec::new();
+    write_issue(failure, golden, &mut text).expect("memory takes everything");
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn write_issue(failure: &Failure, golden: Option<&Arc<Golden>>, out: &mut impl io::Write) -> io::Result<()> {
     let facts = &failure.facts;
     let own_title = || format!("Sequence batcher: {} ({})", failure.kind.what().trim_end_matches('.'), failure.kind);
     writeln!(out, "# {}\n", facts.title.clone().unwrap_or_else(own_title))?;
@@ -29,9 +35,9 @@ pub(super) fn write_issue(failure: &Failure, out: &mut impl io::Write) -> io::Re
     writeln!(out, "{}\n", facts.summary.as_ref().map_or_else(own_summary, |summary| summary.trim().to_owned()))?;
     writeln!(out, "The client saw:\n")?;
     write_block("text", &wrapped(&failure.found, super::WIDTH).join("\n"), out)?;
-    write_server(failure, out)?;
+    write_server(failure, golden, out)?;
     write_conversation(failure, out)?;
-    write_script(failure, out)?;
+    write_script(failure, golden, out)?;
     write_how_often(&facts.replayed, out)
 }
 
@@ -59,15 +65,28 @@ fn write_block(language: &str, text: &str, out: &mut impl io::Write) -> io::Resu
     writeln!(out, "```{language}\n{}\n```\n", text.trim_end())
 }
 
-fn write_server(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
+fn write_server(failure: &Failure, golden: Option<&Arc<Golden>>, out: &mut impl io::Write) -> io::Result<()> {
     let facts = &failure.facts;
     writeln!(out, "## Triton information\n")?;
     let version = facts.server.as_deref().map_or_else(|| "unknown".to_owned(), |server| server_in_words(Some(server)));
     writeln!(out, "- Server: {version}")?;
     let ways: Vec<_> = super::transports(failure).iter().map(|by| by.name()).collect();
     writeln!(out, "- Client: NVIDIA's `tritonclient`, over {}", ways.join(" and "))?;
-    let formula = failure.arithmetic.formula;
-    writeln!(out, "- Model: `{}`, {}; formula: {formula}", failure.scenario.target.model, failure.arithmetic.datatype)?;
+    let (formula, name) = (failure.arithmetic.formula, &failure.scenario.target.model);
+    match golden {
+        _ if !formula.is_golden() => {
+            writeln!(out, "- Model: `{name}`, {}; formula: {formula}", failure.arithmetic.datatype)?;
+        }
+        Some(golden) => {
+            let on = server_in_words(golden.identity.server.as_deref());
+            writeln!(
+                out,
+                "- Model: `{name}`. Attach {}. The expected outputs are what it answered alone, on {on}.",
+                model(golden)
+            )?;
+        }
+        None => writeln!(out, "- Model: `{name}`, judged by its own outputs on an idle server. Attach the model.")?,
+    }
     let Some(configuration) = &facts.configuration else {
         return writeln!(out, "- Model configuration: unknown. `sequence-stress replay FILE --record` adds it.\n");
     };
@@ -108,18 +127,25 @@ fn planned(conversation: &Conversation) -> String {
     format!("worker {worker} context {context}, from {ms} ms on{here}{}", acts.concat())
 }
 
-fn write_script(failure: &Failure, out: &mut impl io::Write) -> io::Result<()> {
+fn write_script(failure: &Failure, golden: Option<&Arc<Golden>>, out: &mut impl io::Write) -> io::Result<()> {
     writeln!(out, "## Script\n")?;
     if let Some(why) = &failure.facts.withheld {
         return writeln!(out, "This report has no script: {}\n", why.trim());
     }
-    if failure.arithmetic.answers != Answers::One {
-        return writeln!(out, "There is no script for a model that responds several times to a request.\n");
+    let script = match script(failure, golden) {
+        Ok(script) => script,
+        Err(why) => return writeln!(out, "This report has no script: {why}.\n"),
+    };
+    if script.len() > LONGEST_SCRIPT {
+        writeln!(
+            out,
+            "The attached script sends the same messages. It needs `tritonclient` alone. It is too long for this text;"
+        )?;
+        writeln!(out, "`sequence-stress export FILE --golden GOLDEN > repeat.py` writes it.\n")?;
+    } else {
+        writeln!(out, "This script sends the same messages. It needs `tritonclient` alone.\n")?;
+        write_block("python", &script, out)?;
     }
-    let mut script = Vec::new();
-    write_python(failure, &mut script)?;
-    writeln!(out, "This script sends the same messages. It needs `tritonclient` alone.\n")?;
-    write_block("python", &String::from_utf8_lossy(&script), out)?;
     writeln!(out, "## Expected behavior\n")?;
     if shows_in_counts(failure.kind) {
         return writeln!(

@@ -6,19 +6,20 @@ use super::{
     expect::{Expecting, Sent},
     helper::{class, has_wrong_ids, literal, module, value},
     quoted,
+    tables::{Tables, is_of_inputs},
     template::Needs,
 };
 use crate::failure::{Due, Failure};
 use workload::{
     conversation::{Act, Connection, Conversation, Lane, Transport},
-    number::Datatype,
+    number::{Datatype, Number},
     plan::correlation_id,
     scenario::{ConnectionOwner, Sending, Window},
     sequence::{Flaw, IdForm, Special, Trait},
 };
 
 /// The arguments of a call that are longer have a line each.
-const WIDTH: usize = 100;
+pub(super) const WIDTH: usize = 100;
 
 /// The calls of one worker.
 pub(super) struct Calls<'f> {
@@ -27,6 +28,8 @@ pub(super) struct Calls<'f> {
     workers: u32,
     sending: &'f Sending,
     are_several: bool,
+    /// What is sent and expected, where no formula says it.
+    tables: Option<&'f mut Tables>,
     open: BTreeMap<(u32, Lane), Open>,
     expecting: BTreeMap<u32, Expecting>,
     fresh: u32,
@@ -48,13 +51,14 @@ struct Open {
 
 impl<'f> Calls<'f> {
     /// `are_several`: whether the script's steps travel in several ways.
-    pub(super) fn new(failure: &'f Failure, worker: u32, are_several: bool) -> Self {
+    pub(super) fn new(failure: &'f Failure, worker: u32, are_several: bool, tables: Option<&'f mut Tables>) -> Self {
         Self {
             failure,
             worker,
             workers: failure.size().0,
             sending: &failure.scenario.populations[0].sending,
             are_several,
+            tables,
             open: BTreeMap::new(),
             expecting: BTreeMap::new(),
             fresh: 0,
@@ -151,21 +155,32 @@ impl<'f> Calls<'f> {
             conversation.accused && its == (step, number.value())
         });
         let expected = match special {
-            Some(Special::Flaw(flaw)) => Some(self.rejection(flaw, stream)),
-            Some(Special::TimeoutUs(_)) | None => due.or_else(|| accused?.due).map(|due| self.due(due)),
+            Some(Special::Flaw(flaw)) => Some(self.rejection(flaw, stream, number)),
+            Some(Special::TimeoutUs(_)) | None => due.or_else(|| accused?.due).and_then(|due| self.due(due)),
         };
         let [is_start, is_end] = [(start, "sequence_start=True"), (end, "sequence_end=True")]
             .map(|(is_so, flag)| is_so.then(|| self.flag(flag)));
-        let special = special.map(|special| match special {
-            Special::Flaw(flaw) => self.flawed(flaw, stream),
-            Special::TimeoutUs(us) => self.flag(&format!("timeout={us}")),
+        let value = match &mut self.tables {
+            Some(tables) => {
+                let flaw = match special {
+                    Some(Special::Flaw(flaw)) => Some(flaw),
+                    Some(Special::TimeoutUs(_)) | None => None,
+                };
+                tables.step(number, flaw)
+            }
+            None => value(self.failure, number),
+        };
+        let special = special.and_then(|special| match special {
+            // Its inputs say it.
+            Special::Flaw(flaw) if self.tables.is_some() && is_of_inputs(flaw) => None,
+            Special::Flaw(flaw) => Some(self.flawed(flaw, stream)),
+            Special::TimeoutUs(us) => Some(self.flag(&format!("timeout={us}"))),
         });
         if expected.is_none() {
             self.needs.insert("open");
         }
         let expected = expected.map(|expected| format!("expect={expected}"));
-        let arguments: Vec<_> =
-            [Some(value(self.failure, number)), is_start, is_end, expected, special].into_iter().flatten().collect();
+        let arguments: Vec<_> = [Some(value), is_start, is_end, expected, special].into_iter().flatten().collect();
         let seen_here = if accused.is_some() { "  # the violation was seen here" } else { "" };
         let all = arguments.join(", ");
         if all.len() > WIDTH {
@@ -183,25 +198,31 @@ impl<'f> Calls<'f> {
         flag.to_owned()
     }
 
-    /// What a step has to be answered with, as Python has it.
-    fn due(&mut self, due: Due) -> String {
+    /// What a step has to be answered with, as Python has it; none where that is not known.
+    fn due(&mut self, due: Due) -> Option<String> {
         match due {
             Due::Rejection => {
                 self.needs.extend(["texts", "rejected"]);
-                "REJECTED".to_owned()
+                Some("REJECTED".to_owned())
             }
             Due::Answer => {
                 self.needs.insert("answers");
-                "ANSWER".to_owned()
+                Some("ANSWER".to_owned())
             }
-            Due::Sum(sum) => literal(sum),
+            Due::Sum(sum) => match &mut self.tables {
+                Some(tables) => tables.outputs(sum),
+                None => Some(literal(sum)),
+            },
         }
     }
 
     /// What the server may reject a flaw with, of what it says to such a model over such a transport.
-    fn rejection(&mut self, flaw: Flaw, stream: (u32, Lane)) -> String {
+    fn rejection(&mut self, flaw: Flaw, stream: (u32, Lane), number: Number) -> String {
         self.needs.insert("texts");
-        let is_text = self.failure.arithmetic.datatype == Datatype::Bytes;
+        let is_text = match &self.tables {
+            Some(tables) => tables.spoils_a_text(number),
+            None => number.datatype() == Datatype::Bytes,
+        };
         let is_http = self.by(stream).is_http();
         let may_come = |text: &&str| match *text {
             Flaw::SHORT_TEXT | Flaw::NO_TEXT => is_text,
@@ -225,7 +246,9 @@ impl<'f> Calls<'f> {
             .tensors
             .as_ref()
             .map(|tensors| tensors.shape.iter().map(|size| (*size).max(1).to_string()).collect::<Vec<_>>());
-        let rest = shape.as_ref().map_or_else(|| "*SHAPE[1:]".to_owned(), |shape| shape[1..].join(", "));
+        let rest = shape
+            .as_ref()
+            .map_or_else(|| "*SHAPE[1:]".to_owned(), |shape| shape.get(1..).unwrap_or_default().join(", "));
         let all = shape.map_or_else(|| "*SHAPE".to_owned(), |shape| shape.join(", "));
         let module = module(self.by(stream));
         let (need, argument) = match flaw {
@@ -363,8 +386,8 @@ impl<'f> Calls<'f> {
     }
 
     fn expecting(&mut self, context: u32) -> &mut Expecting {
-        let arithmetic = self.failure.arithmetic;
-        self.expecting.entry(context).or_insert_with(|| Expecting::new(arithmetic))
+        let (arithmetic, golden) = (self.failure.arithmetic, self.tables.as_ref().map(|tables| &tables.golden));
+        self.expecting.entry(context).or_insert_with(|| Expecting::new(arithmetic, golden))
     }
 }
 

@@ -20,10 +20,9 @@ const HOLDERS_SHOWN: usize = 4;
 /// How often the same steps had the same outputs, where no calibration measured what they have to be.
 fn repeated(result: &RunResult) -> Option<Line> {
     let Repeated { compared, equal } = result.preflight.golden.as_ref()?.relations.repeated();
-    let of = || {
-        format!("{} of {compared} later responses to the same steps were equal to the first one in every bit", equal)
-    };
-    (compared > 0).then(|| Line::fine("same steps", of()))
+    let text =
+        format!("{equal} of {compared} later responses to the same steps were equal to the first one in every bit");
+    (compared > 0).then(|| Line::fine("same steps", text))
 }
 
 /// What was checked besides the responses, and what could not be.

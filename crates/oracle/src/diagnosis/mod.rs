@@ -184,9 +184,8 @@ impl Question<'_> {
 
     /// Where outputs are right but for one element, the model computed wrongly: another state would show in all.
     fn wrong_in_one_element(&self, asked: &Asked) -> Option<Hypothesis> {
-        let Evidence::Output { misfit: Some(Misfit::Output(deviation)), .. } = &self.violation.evidence else {
-            return None;
-        };
+        let Evidence::Output { misfit: Some(misfit), .. } = &self.violation.evidence else { return None };
+        let Misfit::Output(deviation) = &**misfit else { return None };
         let Differs::Number { element, differing: Some(1), of, .. } = deviation.what else { return None };
         let clue = Clue::OneElement { element: element + 1, of };
         let is_it = of > 1 && asked.sum().is_none();

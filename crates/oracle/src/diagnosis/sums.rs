@@ -147,13 +147,11 @@ fn corrid_added(case: &Case) -> Option<Hypothesis> {
 /// The answer is that to the same step with END, or without it.
 fn end_mistaken(case: &Case) -> Option<Hypothesis> {
     let mark = case.sum.datatype().number(Arithmetic::END_MARK);
-    let (is_told, cause) = if case.asked.step.end {
-        (case.off_by().wrapping_add(mark).is_zero(), Cause::EndNotTold)
-    } else {
-        (case.off_by() == mark, Cause::EndTold)
-    };
-    (case.known.arithmetic.formula.is_golden() && is_told)
-        .then(|| Hypothesis::new(cause, 1, Fit::NotKnown, [Clue::AnswerOfEnd { to_end: !case.asked.step.end }]))
+    let to_end = !case.asked.step.end;
+    let (mistaken, why) =
+        if to_end { (mark, Cause::EndTold) } else { (mark.zero().wrapping_sub(mark), Cause::EndNotTold) };
+    (case.known.arithmetic.formula.is_golden() && case.off_by() == mistaken)
+        .then(|| Hypothesis::new(why, 1, Fit::NotKnown, [Clue::AnswerOfEnd { to_end }]))
 }
 
 /// How many bits a whole number of the type has; none where it is no type of whole numbers.

@@ -1,7 +1,7 @@
 //! What a calibration found out about a model.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 workload::table! {
     /// A fault that a calibration commits on purpose, alone on the server, to see whether the model's outputs show it.
@@ -67,15 +67,26 @@ pub struct Noise {
     /// The output.
     pub output: String,
     /// Alone on the server, from one time to the next, at the most; by the rule's measure.
+    #[serde(deserialize_with = "or_infinite")]
+    #[schemars(with = "Option<f64>")]
     pub run: f64,
     /// Beside others, at the most.
+    #[serde(deserialize_with = "or_infinite")]
+    #[schemars(with = "Option<f64>")]
     pub batch: f64,
     /// The step at which it was the most, from 1.
     pub at_step: u32,
     /// How far two states that differ are apart, in the middle of all.
+    #[serde(deserialize_with = "or_infinite")]
+    #[schemars(with = "Option<f64>")]
     pub typical: f64,
     /// Whether elements are NaN, which are equal to NaN.
     pub has_nan: bool,
+}
+
+/// JSON has no infinite number, and null in its place: so far apart are answers of which one has more responses.
+fn or_infinite<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }
 
 /// How many states can be told apart by the outputs.

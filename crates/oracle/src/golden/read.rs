@@ -385,6 +385,6 @@ impl Output {
 }
 
 /// A number that stands for an answer like nothing known. A state has it as its sum by chance in 1 of 2^64 cases.
-pub(crate) fn unlike() -> Number {
+pub fn unlike() -> Number {
     InputSet::DATATYPE.number(0x5eed_0f0d_dba1_1000)
 }

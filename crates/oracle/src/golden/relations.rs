@@ -89,7 +89,7 @@ pub(crate) enum Beside {
     /// They are the same.
     Same,
     /// They are further apart than they may be.
-    Other(Answered, Misfit),
+    Other(Box<(Answered, Misfit)>),
 }
 
 impl Relations {
@@ -124,7 +124,7 @@ impl Relations {
         }
         let first = first.0.clone();
         self.locked().keep(sum, answered, seen);
-        Beside::Other(first, misfit)
+        Beside::Other(Box::new((first, misfit)))
     }
 
     fn locked(&self) -> MutexGuard<'_, Kept> {

@@ -179,14 +179,16 @@ fn outputs_of_exact_types_are_found_by_what_they_are() {
 
 #[test]
 fn a_file_is_read_as_it_was_written_and_whatever_is_changed_is_noticed() {
-    let golden = golden(
+    let mut golden = golden(
         VALUES,
         &[all_of_tracks(), vec![Lineage::Continued { track: 0, step: 2, other: 1, after: 2 }]].concat(),
         &[0.01],
     );
+    golden.facts.noise = vec![Noise { output: "OUTPUT".into(), typical: f64::INFINITY, ..Noise::default() }];
     let bytes = golden.to_bytes();
     let again = Golden::from_bytes(bytes.clone()).expect("the same");
     assert_eq!((again.to_bytes(), again.inputs.digest()), (bytes.clone(), golden.inputs.digest()));
+    assert_eq!(again.facts, golden.facts);
     for word in golden.words() {
         let sum = word.lineage.number(&golden.inputs);
         let other = again.word(sum).expect("it is known");

@@ -106,8 +106,8 @@ impl Gru {
 
 /// What the outputs have of a state.
 fn at_end(effect: AtEnd, told: &Told, state: &[f32]) -> Vec<f32> {
-    // So many low bits of an ID make numbers below 1.
-    let corrid = || f32::from(told.id_bits as u8) / 256.0;
+    // The lowest bits of an ID make a number below 1.
+    let corrid = || f32::from(told.id_bits.to_le_bytes()[0]) / 256.0;
     match effect {
         AtEnd::Negates if told.end => state.iter().map(|number| -number).collect(),
         AtEnd::AddsCorrid if told.end => state.iter().map(|number| number + corrid()).collect(),

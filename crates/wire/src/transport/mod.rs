@@ -29,7 +29,7 @@ pub use connection::{Dialer, Link, Severer};
 pub use goaway::GoAways;
 pub use metrics::{gauge, pending_requests};
 pub use stream::{Incoming, Message, Outgoing, Stream};
-pub use template::RequestTemplate;
+pub use template::{RequestTemplate, spoil};
 pub use tls::speaks_tls;
 
 /// Locks what stays whole wherever a thread panics.

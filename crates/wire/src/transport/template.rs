@@ -116,7 +116,6 @@ pub(super) struct Said {
 
 impl Said {
     fn spoil(&mut self, flaw: Flaw) {
-        let Some(first) = self.inputs.first_mut() else { return };
         match flaw {
             Flaw::IdZero => self.id = ParameterChoice::Int64Param(0),
             Flaw::IdEmpty => self.id = ParameterChoice::StringParam(String::new()),
@@ -124,24 +123,38 @@ impl Said {
             Flaw::IdOfOtherType => self.id = ParameterChoice::BoolParam(true),
             Flaw::OtherOutput => self.other_output = Some("NO_SUCH_OUTPUT"),
             Flaw::OtherVersion => self.version = Some("999"),
-            Flaw::ShortData => {
-                // Fewer bytes than an element has; of a text not even its length.
-                self.is_short = true;
-                first.data.truncate(3.min(first.data.len().saturating_sub(1)));
+            _ => {
+                self.is_short = flaw == Flaw::ShortData;
+                spoil(&mut self.inputs, flaw);
             }
-            Flaw::NoInput => self.inputs.clear(),
-            Flaw::BatchOfTwo => {
-                for input in &mut self.inputs {
-                    input.data.extend_from_within(..);
-                    if let Some(batch) = input.shape.first_mut() {
-                        *batch = 2;
-                    }
+        }
+    }
+}
+
+/// Gives inputs the flaw that a step has, where it is one of theirs.
+pub fn spoil(inputs: &mut Vec<InputTensor>, flaw: Flaw) {
+    let Some(first) = inputs.first_mut() else { return };
+    match flaw {
+        // Fewer bytes than an element has; of a text not even its length.
+        Flaw::ShortData => first.data.truncate(3.min(first.data.len().saturating_sub(1))),
+        Flaw::NoInput => inputs.clear(),
+        Flaw::BatchOfTwo => {
+            for input in inputs {
+                input.data.extend_from_within(..);
+                if let Some(batch) = input.shape.first_mut() {
+                    *batch = 2;
                 }
             }
-            Flaw::OtherType => first.datatype = other_type(first.datatype),
-            Flaw::OtherShape => first.shape.push(1),
-            Flaw::OtherInput => "NO_SUCH_INPUT".clone_into(&mut first.name),
         }
+        Flaw::OtherType => first.datatype = other_type(first.datatype),
+        Flaw::OtherShape => first.shape.push(1),
+        Flaw::OtherInput => "NO_SUCH_INPUT".clone_into(&mut first.name),
+        Flaw::IdZero
+        | Flaw::IdEmpty
+        | Flaw::IdTooLong
+        | Flaw::IdOfOtherType
+        | Flaw::OtherOutput
+        | Flaw::OtherVersion => {}
     }
 }
 

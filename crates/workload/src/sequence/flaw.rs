@@ -12,7 +12,8 @@ table! {
         /// Fewer bytes than an element has.
         ShortData = "short-data", Row("input byte size mismatch for input", &[Flaw::SHORT_TEXT, Flaw::NO_TEXT, Flaw::UNREADABLE]);
         /// No input at all.
-        NoInput = "no-input", Row("inputs but got 0 inputs", &[]);
+        // Where some are optional the server says between which numbers it expects them.
+        NoInput = "no-input", Row("but got 0 inputs", &[]);
         /// An input that the model does not have.
         OtherInput = "other-input", Row("unexpected inference input 'NO_SUCH_INPUT'", &[]);
         /// It asks for an output that the model does not have.
