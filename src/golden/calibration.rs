@@ -22,7 +22,7 @@ pub(super) struct Calibration<'s> {
     player: Player<'s>,
     golden: Arc<Golden>,
     /// By state: what was answered the first time.
-    known: BTreeMap<(usize, usize), Gathered>,
+    known: BTreeMap<(usize, usize), Arc<Gathered>>,
     deviations: Deviations,
 }
 
@@ -111,7 +111,7 @@ impl<'s> Calibration<'s> {
             match self.known.get(place) {
                 Some(known) => self.deviations.add(&self.golden.outputs, place.1, known, &gathered, alone),
                 None => {
-                    self.known.insert(*place, gathered);
+                    self.known.insert(*place, gathered.into());
                 }
             }
         }
@@ -121,10 +121,10 @@ impl<'s> Calibration<'s> {
         &self,
         outputs: Vec<Output>,
         facts: &Facts,
-        faulty: &BTreeMap<(usize, Steps), (Lineage, Gathered)>,
+        faulty: &BTreeMap<(usize, Steps), (Lineage, Arc<Gathered>)>,
     ) -> Golden {
         let right = self.known.iter().map(|((track, step), gathered)| {
-            (Lineage::Track { track: number(*track), steps: number(step + 1) }, gathered.clone())
+            (Lineage::Track { track: number(*track), steps: number(step + 1) }, Arc::clone(gathered))
         });
         let seen = right.chain(faulty.values().cloned());
         let (identity, inputs) = (self.golden.identity.clone(), Arc::clone(&self.golden.inputs));
@@ -136,7 +136,7 @@ impl<'s> Calibration<'s> {
         &mut self,
         golden: &Golden,
         all: &[Steps],
-        faulty: &mut BTreeMap<(usize, Steps), (Lineage, Gathered)>,
+        faulty: &mut BTreeMap<(usize, Steps), (Lineage, Arc<Gathered>)>,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Vec<Visible>, String> {
         let mut visible = Vec::new();
@@ -163,7 +163,9 @@ impl<'s> Calibration<'s> {
                     seen.shown += u32::from(shows);
                     *shown_by_step.entry(answered).or_insert(true) &= shows;
                     if shows {
-                        faulty.entry((usize::from(kind == FaultKind::Exchanged), path)).or_insert((lineage, gathered));
+                        faulty
+                            .entry((usize::from(kind == FaultKind::Exchanged), path))
+                            .or_insert((lineage, gathered.into()));
                     }
                 }
             }
