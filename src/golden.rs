@@ -4,7 +4,8 @@ mod calibration;
 mod facts;
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::BufReader,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
@@ -54,12 +55,16 @@ const LARGEST: u64 = 8 << 30;
 pub fn read_file(path: &Path) -> Result<Golden, String> {
     let shown = path.display();
     let error = |problem: &dyn std::fmt::Display| format!("cannot use the golden file {shown}: {problem}");
-    let size = fs::metadata(path).map_err(|problem| error(&problem))?.len();
+    let about = fs::metadata(path).map_err(|problem| error(&problem))?;
+    if !about.is_file() {
+        return Err(error(&"it is no file"));
+    }
+    let size = about.len();
     if size > LARGEST {
         return Err(error(&format!("it has {size} bytes, and no golden file is as large")));
     }
-    let bytes = fs::read(path).map_err(|problem| error(&problem))?;
-    Golden::from_bytes(bytes).map_err(|damaged| error(&damaged))
+    let file = File::open(path).map_err(|problem| error(&problem))?;
+    Golden::read_from(BufReader::new(file), size).map_err(|damaged| error(&damaged))
 }
 
 /// A server with a model that has no formula, and what is sent to it.

@@ -16,9 +16,9 @@ use wire::proto::{
     infer_parameter::ParameterChoice,
     model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
 };
-use workload::{endpoint::Endpoint, number::Datatype};
+use workload::{endpoint::Endpoint, inputs::InputTensor};
 
-use super::{Counts, Request, tls::Tls};
+use super::{Counts, Request, first, tls::Tls};
 
 pub(super) type Service = GrpcInferenceServiceClient<Channel>;
 
@@ -41,7 +41,7 @@ pub(super) async fn call(
     requests: Vec<Request>,
     counts: &mut Counts,
 ) -> Result<(), Status> {
-    for request in &requests {
+    for request in requests {
         let response = service.model_infer(message(model, request)).await?.into_inner();
         counts.answer(1, number(&response)?);
     }
@@ -55,14 +55,14 @@ pub(super) async fn stream(
     requests: Vec<Request>,
     counts: &mut Counts,
 ) -> Result<(), Status> {
-    let (outgoing, queue) = mpsc::channel(requests.len());
+    let mut missing = requests.len();
+    let (outgoing, queue) = mpsc::channel(missing);
     // A server may send no headers before its first response, so the requests are there before the call.
-    for request in &requests {
+    for request in requests {
         outgoing.try_send(message(model, request)).expect("the queue has room for all");
     }
     let mut outgoing = Some(outgoing);
     let mut incoming = service.model_stream_infer(ReceiverStream::new(queue)).await?.into_inner();
-    let mut missing = requests.len();
     while let Some(answer) = incoming.message().await? {
         if !answer.error_message.is_empty() {
             return Err(Status::unknown(answer.error_message));
@@ -77,7 +77,12 @@ pub(super) async fn stream(
     Ok(())
 }
 
-fn message(model: &str, request: &Request) -> ModelInferRequest {
+fn message(model: &str, request: Request) -> ModelInferRequest {
+    let mut raw_input_contents = Vec::with_capacity(request.inputs.len());
+    let input = |InputTensor { name, datatype, shape, data }: InputTensor| {
+        raw_input_contents.push(data);
+        InferInputTensor { name, datatype: datatype.name().to_owned(), shape, ..Default::default() }
+    };
     ModelInferRequest {
         model_name: model.to_owned(),
         id: request.id.to_string(),
@@ -87,14 +92,9 @@ fn message(model: &str, request: &Request) -> ModelInferRequest {
             parameter("sequence_end", ParameterChoice::BoolParam(request.end)),
         ]
         .into(),
-        inputs: vec![InferInputTensor {
-            name: "INPUT".to_owned(),
-            datatype: "INT32".to_owned(),
-            shape: vec![1, 1],
-            ..Default::default()
-        }],
+        inputs: request.inputs.into_iter().map(input).collect(),
         outputs: vec![InferRequestedOutputTensor { name: "OUTPUT".to_owned(), ..Default::default() }],
-        raw_input_contents: vec![Datatype::Int32.number(request.value).to_bytes()],
+        raw_input_contents,
         ..Default::default()
     }
 }
@@ -103,9 +103,8 @@ fn parameter(name: &str, choice: ParameterChoice) -> (String, InferParameter) {
     (name.to_owned(), InferParameter { parameter_choice: Some(choice) })
 }
 
-/// The number that an answer brings.
+/// The first number that an answer brings.
 fn number(response: &ModelInferResponse) -> Result<i64, Status> {
-    let bytes = response.raw_output_contents.first().and_then(|bytes| bytes.as_slice().try_into().ok());
-    let bytes = bytes.ok_or_else(|| Status::data_loss("an answer without a number came"))?;
-    Ok(i32::from_le_bytes(bytes).into())
+    let number = response.raw_output_contents.first().and_then(|bytes| first(bytes));
+    number.ok_or_else(|| Status::data_loss("an answer without a number came"))
 }

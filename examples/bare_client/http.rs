@@ -15,9 +15,9 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
 };
-use workload::{endpoint::Endpoint, number::Datatype};
+use workload::{endpoint::Endpoint, inputs::InputTensor};
 
-use super::{Counts, Request, tls::Tls};
+use super::{Counts, Request, first, tls::Tls};
 
 const HEADER_LENGTH: &str = "inference-header-content-length";
 
@@ -32,7 +32,7 @@ pub(super) struct Client {
 struct Body<'a> {
     id: String,
     parameters: Sequence,
-    inputs: [Input<'a>; 1],
+    inputs: Vec<Input<'a>>,
     outputs: [Output<'a>; 1],
 }
 
@@ -48,7 +48,7 @@ struct Sequence {
 struct Input<'a> {
     name: &'a str,
     datatype: &'a str,
-    shape: [i64; 2],
+    shape: &'a [i64],
     #[serde(skip_serializing_if = "Option::is_none")]
     parameters: Option<InputParameters>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,12 +109,11 @@ impl Client {
     }
 
     async fn infer(&mut self, model: &str, request: &Request) -> Result<i64, Box<dyn Error>> {
-        let bytes = Datatype::Int32.number(request.value).to_bytes();
-        let mut body = serde_json::to_vec(&self.body(request, bytes.len()))?;
+        let mut body = serde_json::to_vec(&self.body(request))?;
         let mut head = hyper::Request::post(format!("/v2/models/{model}/infer")).header(HOST, &self.host);
         if self.is_binary {
             head = head.header(CONTENT_TYPE, "application/octet-stream").header(HEADER_LENGTH, body.len());
-            body.extend(bytes);
+            request.inputs.iter().for_each(|input| body.extend_from_slice(&input.data));
         } else {
             head = head.header(CONTENT_TYPE, "application/json");
         }
@@ -133,10 +132,17 @@ impl Client {
         let json_bytes = head.headers.get(HEADER_LENGTH).ok_or("an answer without bytes came")?.to_str()?.parse()?;
         let (json, bytes) = body.split_at_checked(json_bytes).ok_or("an answer that is too short came")?;
         let _: Answer = serde_json::from_slice(json)?;
-        Ok(i32::from_le_bytes(bytes.try_into()?).into())
+        Ok(first(bytes).ok_or("an answer without a number came")?)
     }
 
-    fn body(&self, request: &Request, bytes: usize) -> Body<'static> {
+    fn body<'r>(&self, request: &'r Request) -> Body<'r> {
+        let input = |InputTensor { name, datatype, shape, data }: &'r InputTensor| Input {
+            name,
+            datatype: datatype.name(),
+            shape,
+            parameters: self.is_binary.then_some(InputParameters { binary_data_size: data.len() }),
+            data: if self.is_binary { None } else { first(data).map(|number| [number]) },
+        };
         Body {
             id: request.id.to_string(),
             parameters: Sequence {
@@ -144,13 +150,7 @@ impl Client {
                 sequence_start: request.start,
                 sequence_end: request.end,
             },
-            inputs: [Input {
-                name: "INPUT",
-                datatype: "INT32",
-                shape: [1, 1],
-                parameters: self.is_binary.then_some(InputParameters { binary_data_size: bytes }),
-                data: (!self.is_binary).then_some([request.value]),
-            }],
+            inputs: request.inputs.iter().map(input).collect(),
             outputs: [Output { name: "OUTPUT", parameters: OutputParameters { binary_data: self.is_binary } }],
         }
     }

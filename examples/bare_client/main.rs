@@ -1,8 +1,8 @@
 //! A bare client, the yardstick for what the tool's own client costs.
 //!
 //! The client sends the tool's requests, over streams, calls and connections of the same kind, from the same number of threads.
-//! It reads every response, adds up the numbers, and checks nothing. `scripts/bench clients` and `scripts/bench transports` run
-//! it beside the tool.
+//! It reads every response, adds up the numbers, and checks nothing. `scripts/bench clients`, `scripts/bench transports` and
+//! `scripts/bench golden` run it beside the tool.
 
 mod grpc;
 mod http;
@@ -17,10 +17,13 @@ use std::{
 };
 
 use clap::Parser;
+use sequence_stress::golden::read_file;
 use tokio::task::JoinSet;
 use workload::{
     conversation::Transport,
     endpoint::Endpoint,
+    inputs::{ElementType, InputTensor, Sent},
+    number::Datatype,
     plan::{WorkerPlan, correlation_id},
     scenario::{ConnectionOwner, Overrides, Population, Scenario, Source, StreamLife, Window},
     seed::Seed,
@@ -52,6 +55,9 @@ struct Args {
     /// The model, which takes INPUT and gives OUTPUT
     #[arg(short, long, value_name = "MODEL")]
     model: String,
+    /// Send the inputs of this golden file, and no numbers; not over http, whose JSON has numbers
+    #[arg(long, value_name = "FILE")]
+    golden: Option<PathBuf>,
     /// What requests travel over: grpc-stream, grpc-unary, http or http-binary
     #[arg(long, value_name = "TRANSPORT", default_value_t)]
     transport: Transport,
@@ -76,6 +82,8 @@ struct Job {
     endpoint: Endpoint,
     transport: Transport,
     tls: Option<tls::Tls>,
+    /// What is sent in place of numbers.
+    sent: Option<Sent>,
 }
 
 /// A request.
@@ -85,14 +93,14 @@ struct Request {
     sequence: CorrelationId,
     start: bool,
     end: bool,
-    value: i64,
+    inputs: Vec<InputTensor>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     requests: u64,
     answered: u64,
-    /// All numbers that came, added up.
+    /// The first number of each answer, added up.
     total: i64,
 }
 
@@ -158,6 +166,10 @@ fn job(args: Args) -> Result<Job, String> {
     {
         return Err(format!("{}: [sending] has to be the default scenario's", source.name()));
     }
+    let sent = args.golden.as_deref().map(read_file).transpose()?;
+    if sent.is_some() && args.transport == Transport::Http {
+        return Err("--golden does not go with --transport http: use http-binary".to_owned());
+    }
     let protocol: &[u8] = if args.transport.is_http() { b"http/1.1" } else { b"h2" };
     Ok(Job {
         scenario,
@@ -167,6 +179,7 @@ fn job(args: Args) -> Result<Job, String> {
         tls: args.url.scheme.is_secured().then(|| tls::Tls::new(args.ca.as_deref(), protocol)).transpose()?,
         endpoint: args.url,
         transport: args.transport,
+        sent: sent.map(|golden| Sent { inputs: golden.inputs, pace: None }),
     })
 }
 
@@ -209,7 +222,7 @@ fn run_thread(job: &Arc<Job>, thread: usize, threads: usize) -> Result<Counts, S
 }
 
 async fn run_worker(job: Arc<Job>, index: u32) -> Result<Counts, String> {
-    let mut plan = WorkerPlan::new(&job.scenario, job.seed, index);
+    let mut plan = WorkerPlan::new(&job.scenario, job.seed, index).with_inputs(job.sent.as_ref(), job.seed);
     let mut clients = Vec::new();
     for _ in 0..job.scenario.most_contexts() {
         clients.push(Client::new(&job).await?);
@@ -224,7 +237,7 @@ async fn run_worker(job: Arc<Job>, index: u32) -> Result<Counts, String> {
             let mut requests = Vec::new();
             for sequence in sequences {
                 let first = RequestId { worker: index, context: iteration.context, sequence: begun, step: 0 };
-                requests.extend(steps(id, first, sequence));
+                requests.extend(steps(id, first, sequence, job.sent.as_ref()));
                 begun += 1;
             }
             counts.requests += requests.len() as u64;
@@ -239,16 +252,31 @@ async fn run_worker(job: Arc<Job>, index: u32) -> Result<Counts, String> {
 }
 
 /// The requests of a sequence, the first of which is named `first`.
-fn steps(id: CorrelationId, first: RequestId, sequence: &Sequence) -> Vec<Request> {
+fn steps(id: CorrelationId, first: RequestId, sequence: &Sequence, sent: Option<&Sent>) -> Vec<Request> {
     let last = sequence.values.len() - 1;
+    let inputs = |value: i64| match sent {
+        Some(sent) => sent.inputs.tensors(value).unwrap_or_default().to_vec(),
+        None => vec![number(value)],
+    };
     let request = |(step, (index, value)): (u32, (usize, &i64))| Request {
         id: RequestId { step, ..first },
         sequence: id,
         start: sequence.start && index == 0,
         end: sequence.end && index == last,
-        value: *value,
+        inputs: inputs(*value),
     };
     (0..).zip(sequence.values.iter().enumerate()).map(request).collect()
+}
+
+/// A number as the input of a model that adds up.
+fn number(value: i64) -> InputTensor {
+    let data = Datatype::Int32.number(value).to_bytes();
+    InputTensor { name: "INPUT".to_owned(), datatype: ElementType::Int32, shape: vec![1, 1], data }
+}
+
+/// The first number of a tensor.
+fn first(bytes: &[u8]) -> Option<i64> {
+    bytes.first_chunk().map(|bytes| i32::from_le_bytes(*bytes).into())
 }
 
 impl Client {

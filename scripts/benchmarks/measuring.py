@@ -188,11 +188,12 @@ class Load:
 
 
 class Reference:
-    """A running reference server that takes no time to execute; a context manager that kills it."""
+    """A running reference server that takes no time to execute, with its own models or those of a repository; a context manager that kills it."""
 
-    def __init__(self, binary, *options):
+    def __init__(self, binary, *options, repository=None):
         ports = ["--grpc-port", "0", "--http-port", "0", "--metrics-port", "0"]
-        self.command = [binary, "serve", *ports, "--execution-time", "0ms", *options]
+        models = ["--model-repository", repository] if repository else ["--execution-time", "0ms"]
+        self.command = [binary, "serve", *ports, *models, *options]
 
     def __enter__(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, preexec_fn=server.prepare_child)

@@ -32,12 +32,12 @@ UNIT_TESTS = [
     "verifying.tests",
 ]
 # What needs no real server.
-WITHOUT_SERVER = {"lib", *executables.CRATES, "backend", "tool", "judging", "python"}
+WITHOUT_SERVER = {"lib", *executables.CRATES, "backend", "tool", *executables.BENCHES, "python"}
 # Tests that need the files of the wheel silero-vad.
 NEED_SILERO = ["silero_vad_answers_what_one_call_computes"]
 PYTHON, BENCHMARKS, LONG = "python", "benchmarks", "long"
 # What a filter begins with.
-NAMES = [*executables.ORDER, "judging", PYTHON, BENCHMARKS, LONG]
+NAMES = [*executables.ORDER, *executables.BENCHES, PYTHON, BENCHMARKS, LONG]
 # A step that takes longer is ended. Each of them takes a tenth of that on a quiet machine with two cores.
 STEP_SECONDS = 1800
 LONG_STEP_SECONDS = 4 * 3600

@@ -26,6 +26,7 @@ use reference::Server;
 use workload::{
     scenario::{Overrides, Scenario},
     seed::Seed,
+    whole_file::write_whole,
 };
 
 /// Where golden files of `--golden auto` are kept, as the scripts' downloads are.
@@ -54,7 +55,7 @@ fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
     let (_server, scenario) = target(&args.endpoint)?;
     let golden = made(&scenario, &args.endpoint, &args.inputs.asked())?;
     print(|out| write_golden(&golden, out));
-    file.write(&golden.to_bytes()).map_err(Failure::wrong_input)?;
+    file.write_by(|file| golden.write_to(file)).map_err(Failure::wrong_input)?;
     print(|out| writeln!(out, "written: {}", path.display()));
     Ok(if golden.judges() { 0 } else { UNKNOWN })
 }
@@ -196,9 +197,7 @@ fn keep(path: &Path, golden: &Golden) -> Result<(), Failure> {
         fs::create_dir_all(folder).map_err(problem)?;
         forget_oldest(folder);
     }
-    let partial = path.with_extension(format!("{}.part", std::process::id()));
-    fs::write(&partial, golden.to_bytes()).map_err(problem)?;
-    fs::rename(&partial, path).map_err(problem)
+    write_whole(path, |file| golden.write_to(file)).map_err(problem)
 }
 
 /// Makes room for a golden file.

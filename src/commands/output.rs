@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, IsTerminal as _, Write},
     path::{self, Path, PathBuf},
 };
@@ -84,8 +84,12 @@ impl ResultFile {
     }
 
     pub(super) fn write(self, bytes: &[u8]) -> Result<(), String> {
-        let written = write_whole(&self.path, |file| file.write_all(bytes));
-        written.map_err(|error| {
+        self.write_by(|file| file.write_all(bytes))
+    }
+
+    /// Writes what is too large to be in memory once more.
+    pub(super) fn write_by(self, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), String> {
+        write_whole(&self.path, write).map_err(|error| {
             let stale = if self.path.is_file() { "; the file that is there is from before" } else { "" };
             format!("{}{stale}", cannot_write(self.what, &self.path, &error))
         })

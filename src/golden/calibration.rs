@@ -24,9 +24,9 @@ pub(super) struct Calibration<'s> {
     player: Player<'s>,
     golden: Arc<Golden>,
     /// By state: what was answered the first time.
-    known: BTreeMap<(usize, usize), Gathered>,
+    known: BTreeMap<(usize, usize), Arc<Gathered>>,
     /// The same of steps with END, where that makes a difference.
-    ended: BTreeMap<(usize, usize), Gathered>,
+    ended: BTreeMap<(usize, usize), Arc<Gathered>>,
     deviations: Deviations,
 }
 
@@ -122,7 +122,7 @@ impl<'s> Calibration<'s> {
             progress("END at each step");
             let paths: Vec<_> = group.iter().map(|(track, steps)| all[*track][..*steps].to_vec()).collect();
             let seen = self.player.together(&paths, Last::WithEnd).await?;
-            let last = group.iter().zip(seen).filter_map(|(place, mut seen)| Some((*place, seen.pop()?)));
+            let last = group.iter().zip(seen).filter_map(|(place, mut seen)| Some((*place, Arc::new(seen.pop()?))));
             self.ended.extend(last);
         }
         Ok(())
@@ -161,7 +161,7 @@ impl<'s> Calibration<'s> {
             match self.known.get(place) {
                 Some(known) => self.deviations.add(&self.golden.outputs, place.1, known, &gathered, alone),
                 None => {
-                    self.known.insert(*place, gathered);
+                    self.known.insert(*place, gathered.into());
                 }
             }
         }
@@ -171,13 +171,13 @@ impl<'s> Calibration<'s> {
         &self,
         outputs: Vec<Output>,
         facts: &Facts,
-        faulty: &BTreeMap<(usize, Steps), (Lineage, Gathered)>,
+        faulty: &BTreeMap<(usize, Steps), (Lineage, Arc<Gathered>)>,
     ) -> Golden {
         let right = self.known.iter().map(|((track, step), gathered)| {
-            (Lineage::Track { track: number(*track), steps: number(step + 1) }, gathered.clone())
+            (Lineage::Track { track: number(*track), steps: number(step + 1) }, Arc::clone(gathered))
         });
         let ended = self.ended.iter().map(|((track, steps), gathered)| {
-            (Lineage::Ended { track: number(*track), steps: number(*steps) }, gathered.clone())
+            (Lineage::Ended { track: number(*track), steps: number(*steps) }, Arc::clone(gathered))
         });
         let seen = right.chain(ended).chain(faulty.values().cloned());
         let (identity, inputs) = (self.golden.identity.clone(), Arc::clone(&self.golden.inputs));
@@ -189,7 +189,7 @@ impl<'s> Calibration<'s> {
         &mut self,
         golden: &Golden,
         all: &[Steps],
-        faulty: &mut BTreeMap<(usize, Steps), (Lineage, Gathered)>,
+        faulty: &mut BTreeMap<(usize, Steps), (Lineage, Arc<Gathered>)>,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Vec<Visible>, String> {
         let mut visible = Vec::new();
@@ -216,7 +216,9 @@ impl<'s> Calibration<'s> {
                     seen.shown += u32::from(shows);
                     *shown_by_step.entry(answered).or_insert(true) &= shows;
                     if shows {
-                        faulty.entry((usize::from(kind == FaultKind::Exchanged), path)).or_insert((lineage, gathered));
+                        faulty
+                            .entry((usize::from(kind == FaultKind::Exchanged), path))
+                            .or_insert((lineage, gathered.into()));
                     }
                 }
             }

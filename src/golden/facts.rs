@@ -1,6 +1,6 @@
 //! What answers to the same inputs say about a model: tolerances, and whether its states can be told apart.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use oracle::golden::{Compare, Fingerprints, Gathered, Golden, Lineage, Noise, Output, Word};
 
@@ -56,7 +56,7 @@ fn apart(output: &Output, place: usize, one: &Gathered, other: &Gathered) -> f64
 }
 
 /// How far outputs of states that differ are apart, in the middle of neighbouring ones.
-fn typical(output: &Output, place: usize, known: &BTreeMap<(usize, usize), Gathered>) -> f64 {
+fn typical(output: &Output, place: usize, known: &BTreeMap<(usize, usize), Arc<Gathered>>) -> f64 {
     let all: Vec<_> = known.values().collect();
     let mut distances: Vec<_> =
         all.windows(2).take(COMPARED).map(|pair| apart(output, place, pair[0], pair[1])).collect();
@@ -68,7 +68,7 @@ fn typical(output: &Output, place: usize, known: &BTreeMap<(usize, usize), Gathe
 pub(super) fn tolerances(
     golden: &Golden,
     deviations: &Deviations,
-    known: &BTreeMap<(usize, usize), Gathered>,
+    known: &BTreeMap<(usize, usize), Arc<Gathered>>,
 ) -> Vec<Vec<f64>> {
     let longest = known.keys().map(|(_, step)| step + 1).max().unwrap_or(1);
     let of = |(place, output): (usize, &Output)| {
@@ -103,7 +103,7 @@ pub(super) fn tolerances(
 pub(super) fn noise(
     golden: &Golden,
     deviations: &Deviations,
-    known: &BTreeMap<(usize, usize), Gathered>,
+    known: &BTreeMap<(usize, usize), Arc<Gathered>>,
 ) -> Vec<Noise> {
     let of = |(place, output): (usize, &Output)| {
         let steps = &deviations.outputs[place];
@@ -117,7 +117,7 @@ pub(super) fn noise(
             batch,
             at_step: u32::try_from(at + 1).unwrap_or(u32::MAX),
             typical: typical(output, place, known),
-            has_nan: known.values().flatten().any(|outputs| output.has_nan(&outputs[place].1)),
+            has_nan: known.values().flat_map(|seen| seen.iter()).any(|outputs| output.has_nan(&outputs[place].1)),
         }
     };
     golden.outputs.iter().enumerate().map(of).collect()

@@ -11,7 +11,7 @@ mod lineage;
 mod read;
 mod relations;
 
-use std::{collections::HashMap, ops::Range, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,8 +48,6 @@ pub struct Golden {
     /// What the calibration found out.
     pub facts: Facts,
     words: Vec<Word>,
-    /// The tensors of all words.
-    data: Vec<u8>,
     by_sum: HashMap<i64, usize>,
     index: index::Index,
 }
@@ -106,19 +104,11 @@ impl Output {
 pub struct Word {
     /// How it comes about.
     pub lineage: Lineage,
-    /// The responses to the step that leads to it, in their order, each with a tensor for each output.
-    pub responses: Vec<Vec<Known>>,
+    /// The responses to the step that leads to it.
+    pub responses: Arc<Gathered>,
 }
 
-/// A tensor of a known response.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// Its shape.
-    pub shape: Vec<i64>,
-    at: Range<usize>,
-}
-
-/// The responses to one step, as a calibration gathers them: for each its outputs, in the order of the golden's, as shape and bytes.
+/// The responses to one step, in their order: for each its outputs, in the order of the golden's, as shape and bytes.
 pub type Gathered = Vec<Vec<(Vec<i64>, Vec<u8>)>>;
 
 impl Golden {
@@ -128,37 +118,14 @@ impl Golden {
         inputs: Arc<InputSet>,
         outputs: Vec<Output>,
         facts: Facts,
-        seen: impl IntoIterator<Item = (Lineage, Gathered)>,
-    ) -> Self {
-        let mut data = Vec::new();
-        let mut words = Vec::new();
-        for (lineage, responses) in seen {
-            let mut known = |(shape, bytes): (Vec<i64>, Vec<u8>)| {
-                let from = data.len();
-                data.extend(bytes);
-                Known { shape, at: from..data.len() }
-            };
-            let responses = responses.into_iter().map(|outputs| outputs.into_iter().map(&mut known).collect());
-            words.push(Word { lineage, responses: responses.collect() });
-        }
-        Self::of(identity, inputs, outputs, facts, words, data)
-    }
-
-    fn of(
-        identity: Identity,
-        inputs: Arc<InputSet>,
-        outputs: Vec<Output>,
-        facts: Facts,
-        words: Vec<Word>,
-        data: Vec<u8>,
+        seen: impl IntoIterator<Item = (Lineage, Arc<Gathered>)>,
     ) -> Self {
         let mut golden = Self {
             identity,
             inputs,
             outputs,
             facts,
-            words,
-            data,
+            words: seen.into_iter().map(|(lineage, responses)| Word { lineage, responses }).collect(),
             by_sum: HashMap::new(),
             index: index::Index::default(),
         };
@@ -185,11 +152,6 @@ impl Golden {
     /// Whether the outputs of the state with this sum are known.
     pub fn knows(&self, sum: Number) -> bool {
         self.by_sum.contains_key(&sum.value())
-    }
-
-    /// The bytes of a known tensor.
-    pub fn bytes(&self, known: &Known) -> &[u8] {
-        &self.data[known.at.clone()]
     }
 
     /// How many steps of each track are known.

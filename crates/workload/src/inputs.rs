@@ -12,7 +12,7 @@ pub mod recording;
 mod set;
 pub mod shape;
 
-use std::{collections::HashSet, fmt, num::NonZeroUsize, time::Duration};
+use std::{collections::HashSet, fmt, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use crate::{
     number::Datatype,
@@ -126,8 +126,8 @@ impl fmt::Debug for InputTensor {
 pub struct Track {
     /// What a report calls it; no two tracks of a set have the same.
     pub name: String,
-    /// The tensors of each step; never empty, and none of its steps is.
-    pub steps: Vec<Vec<InputTensor>>,
+    /// The tensors of each step; never empty, and none of its steps is. Steps that send the same can share them.
+    pub steps: Vec<Arc<[InputTensor]>>,
     /// How long after the one before it each step but the first was sent, where it was recorded; else empty.
     pub pauses: Vec<Duration>,
 }
@@ -337,6 +337,7 @@ mod tests {
 
     fn problem(steps: Vec<Vec<InputTensor>>) -> String {
         let declared = [spec("A", "FP16", &[-1, 2]), spec("B", "BYTES", &[1])];
+        let steps = steps.into_iter().map(Into::into).collect();
         let track = Track { name: "t".into(), steps, pauses: Vec::new() };
         check(&[track], &declared, &["B".to_owned()]).err().unwrap_or_default()
     }
@@ -372,7 +373,7 @@ mod tests {
         assert_eq!(problem(Vec::new()), "'t' has no steps: each sequence of inputs needs at least one");
         assert_eq!(problem(vec![vec![right.clone(), right]]), "'t', step 1: input 'A' is there twice");
         assert!(check(&[], &[], &[]).is_err());
-        let track = Track { name: "t".into(), steps: vec![Vec::new()], pauses: Vec::new() };
+        let track = Track { name: "t".into(), steps: vec![Arc::new([])], pauses: Vec::new() };
         let nothing = check(&[track], &[spec("A", "FP16", &[1])], &["A".to_owned()]);
         let expected = "'t', step 1: it has no inputs: give at least one of those that the model may be sent";
         assert_eq!(nothing, Err(expected.to_owned()));
@@ -380,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_track_goes_on_from_its_beginning_or_ends_early() {
-        let step = |number: u8| vec![tensor("A", ElementType::Uint8, &[1], &[number])];
+        let step = |number: u8| [tensor("A", ElementType::Uint8, &[1], &[number])].into();
         let pause = Duration::from_millis;
         let recorded = Track { name: "t".into(), steps: (1..=3).map(step).collect(), pauses: vec![pause(1), pause(2)] };
         let of = |track: &Track, steps| {

@@ -1,12 +1,17 @@
 //! Golden outputs as a file: a line that names the form, a header in JSON with its length before it, the tensors of all inputs, those of
 //! all states, and the SHA-256 of all that.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    io::{self, BufWriter, ErrorKind, Read, Write},
+    mem,
+    sync::Arc,
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{Facts, Golden, Identity, Known, Lineage, Output, Word};
+use super::{Facts, Gathered, Golden, Identity, Lineage, Output, Word};
 use workload::inputs::{Coded, ElementType, InputSet, InputTensor, Track};
 
 const MAGIC: &[u8] = b"sequence-stress golden 1\n";
@@ -58,89 +63,84 @@ struct WordOf {
 }
 
 impl Golden {
-    /// The file.
-    pub fn to_bytes(&self) -> Vec<u8> {
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_to(&self, to: impl Write) -> io::Result<()> {
         let mut places = std::collections::HashMap::new();
-        let mut inputs: Vec<Vec<TensorAt>> = Vec::new();
-        let mut tensors = Vec::new();
+        let mut inputs: Vec<&[InputTensor]> = Vec::new();
         let mut tracks = Vec::new();
         for Coded { name, codes, pauses } in self.inputs.tracks() {
             let mut steps = Vec::with_capacity(codes.len());
             for code in codes {
                 // Equal inputs are kept once, and have other codes in other places.
                 let step = self.inputs.tensors(*code).unwrap_or_default();
-                let place = *places.entry(step.as_ptr()).or_insert_with(|| {
-                    let at = |InputTensor { name, datatype, shape, data }: &InputTensor| {
-                        tensors.extend_from_slice(data);
-                        TensorAt { name: name.clone(), datatype: *datatype, shape: shape.clone(), bytes: data.len() }
-                    };
-                    inputs.push(step.iter().map(at).collect());
+                steps.push(*places.entry(step.as_ptr()).or_insert_with(|| {
+                    inputs.push(step);
                     inputs.len() - 1
-                });
-                steps.push(place);
+                }));
             }
             let pauses_us = pauses.iter().map(|pause| u64::try_from(pause.as_micros()).unwrap_or(u64::MAX)).collect();
             tracks.push(TrackOf { name: name.clone(), steps, pauses_us });
         }
+        let tensor = |InputTensor { name, datatype, shape, data }: &InputTensor| TensorAt {
+            name: name.clone(),
+            datatype: *datatype,
+            shape: shape.clone(),
+            bytes: data.len(),
+        };
         let word = |Word { lineage, responses }: &Word| {
-            let of = |outputs: &Vec<Known>| outputs.iter().map(|known| (known.shape.clone(), known.at.len())).collect();
+            let of = |outputs: &Vec<(Vec<i64>, Vec<u8>)>| {
+                outputs.iter().map(|(shape, bytes)| (shape.clone(), bytes.len())).collect()
+            };
             WordOf { lineage: *lineage, responses: responses.iter().map(of).collect() }
         };
         let header = Header {
             identity: self.identity.clone(),
-            inputs,
+            inputs: inputs.iter().map(|step| step.iter().map(tensor).collect()).collect(),
             tracks,
             outputs: self.outputs.clone(),
             facts: self.facts.clone(),
             words: self.words.iter().map(word).collect(),
         };
         let header = serde_json::to_vec(&header).expect("it has nothing that JSON does not have");
-        let mut all = MAGIC.to_vec();
-        all.extend((header.len() as u64).to_le_bytes());
-        all.extend(header);
-        all.extend(tensors);
-        all.extend(&self.data);
-        let digest: [u8; DIGEST] = Sha256::digest(&all).into();
-        all.extend(digest);
-        all
+        let mut to = BufWriter::new(to);
+        let mut digest = Sha256::new();
+        let mut put = |bytes: &[u8]| {
+            digest.update(bytes);
+            to.write_all(bytes)
+        };
+        put(MAGIC)?;
+        put(&(header.len() as u64).to_le_bytes())?;
+        put(&header)?;
+        inputs.into_iter().flatten().try_for_each(|tensor| put(&tensor.data))?;
+        let words = self.words.iter().flat_map(|word| word.responses.iter().flatten());
+        words.into_iter().try_for_each(|(_, bytes)| put(bytes))?;
+        to.write_all(&digest.finalize())?;
+        to.flush()
     }
 
-    /// Reads a file.
+    /// Reads a file of so many bytes. Each tensor is in memory once, and nothing else of the file is kept.
     ///
     /// # Errors
-    /// When it is no golden file, is cut short, or was changed.
-    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, Damaged> {
-        let damaged = |why: &str| Damaged(why.to_owned());
-        if !bytes.starts_with(MAGIC) {
-            return Err(damaged(
-                "it is no golden file of this version of sequence-stress: write it anew with 'sequence-stress golden'",
+    /// When it cannot be read, is no golden file, is cut short, or was changed.
+    pub fn read_from(mut from: impl Read, size: u64) -> Result<Self, Damaged> {
+        let mut magic = Vec::new();
+        from.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic).map_err(unreadable)?;
+        if magic != MAGIC {
+            return Err(Damaged(
+                "it is no golden file of this version of sequence-stress: write it anew with 'sequence-stress golden'"
+                    .to_owned(),
             ));
         }
-        let cut = || {
-            damaged(
-                "it is cut short or was changed (its checksum does not fit): write it anew with 'sequence-stress golden'",
-            )
-        };
-        let (body, digest) = bytes.split_last_chunk::<DIGEST>().ok_or_else(cut)?;
-        if Sha256::digest(body)[..] != digest[..] {
-            return Err(cut());
-        }
-        let (length, rest) = body[MAGIC.len()..].split_first_chunk().ok_or_else(cut)?;
-        let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| cut())?;
-        let (header, rest) = rest.split_at_checked(length).ok_or_else(cut)?;
-        let header: Header = serde_json::from_slice(header).map_err(|why| {
-            Damaged(format!("its header cannot be read ({why}): write it anew with 'sequence-stress golden'"))
-        })?;
-        let Header { identity, inputs, tracks, outputs, facts, words } = header;
-        let mut rest = rest;
-        let mut take = |TensorAt { name, datatype, shape, bytes }: TensorAt| {
-            let (data, behind) = rest.split_at_checked(bytes)?;
-            rest = behind;
-            Some(InputTensor { name, datatype, shape, data: data.to_vec() })
-        };
-        let inputs: Option<Vec<Vec<_>>> =
-            inputs.into_iter().map(|step| step.into_iter().map(&mut take).collect()).collect();
-        let inputs = inputs.ok_or_else(cut)?;
+        let left =
+            usize::try_from(size).ok().and_then(|size| size.checked_sub(MAGIC.len() + DIGEST)).ok_or_else(cut)?;
+        let mut source = Source { from, left, digest: Sha256::new_with_prefix(MAGIC) };
+        let read = source.header().and_then(|header| source.tensors(header));
+        // What a file says that was changed is not looked at.
+        source.finish()?;
+        let (Header { identity, tracks, outputs, facts, .. }, inputs, seen) = read?;
         let track = |TrackOf { name, steps, pauses_us }: TrackOf| {
             let steps: Option<Vec<_>> = steps.into_iter().map(|place| inputs.get(place).cloned()).collect();
             let pauses = pauses_us.into_iter().map(Duration::from_micros).collect();
@@ -148,29 +148,80 @@ impl Golden {
         };
         let tracks = tracks.into_iter().map(track).collect::<Option<Vec<_>>>().filter(|tracks| !tracks.is_empty());
         let inputs = InputSet::new(tracks.ok_or_else(cut)?);
-        let behind = rest.len();
-        let mut from: usize = 0;
-        let mut known = |(shape, length): (Vec<i64>, usize)| {
-            let at = from..from.checked_add(length).filter(|end| *end <= behind)?;
-            from = at.end;
-            Some(Known { shape, at })
-        };
-        let mut word = |WordOf { lineage, responses }: WordOf| {
-            let responses = responses.into_iter().map(|outputs| outputs.into_iter().map(&mut known).collect());
-            Some(Word { lineage, responses: responses.collect::<Option<_>>()? })
-        };
-        let words = words.into_iter().map(&mut word).collect::<Option<Vec<_>>>().ok_or_else(cut)?;
-        let is_whole = |word: &Word| word.responses.iter().all(|response| response.len() == outputs.len());
-        let has_tracks = |word: &Word| word.lineage.steps().iter().all(|(track, _)| *track < inputs.tracks().len());
-        if !words.iter().all(|word| is_whole(word) && has_tracks(word)) {
+        let is_whole = |responses: &Gathered| responses.iter().all(|response| response.len() == outputs.len());
+        let has_tracks = |lineage: Lineage| lineage.steps().iter().all(|(track, _)| *track < inputs.tracks().len());
+        if !seen.iter().all(|(lineage, responses)| is_whole(responses) && has_tracks(*lineage)) {
             return Err(cut());
         }
-        // What is left of the file is what the states' tensors are, and is not copied again.
-        let start = body.len() - behind;
-        let end = body.len();
-        let mut data = bytes;
-        data.truncate(end);
-        data.drain(..start);
-        Ok(Self::of(identity, Arc::new(inputs), outputs, facts, words, data))
+        Ok(Self::new(identity, Arc::new(inputs), outputs, facts, seen))
+    }
+}
+
+fn cut() -> Damaged {
+    Damaged(
+        "it is cut short or was changed (its checksum does not fit): write it anew with 'sequence-stress golden'"
+            .to_owned(),
+    )
+}
+
+fn unreadable(problem: io::Error) -> Damaged {
+    if problem.kind() == ErrorKind::UnexpectedEof { cut() } else { Damaged(problem.to_string()) }
+}
+
+type Input = Arc<[InputTensor]>;
+type State = (Lineage, Arc<Gathered>);
+
+/// What is left of a file, and the digest of what was read.
+struct Source<R> {
+    from: R,
+    /// How many bytes are left before the checksum.
+    left: usize,
+    digest: Sha256,
+}
+
+impl<R: Read> Source<R> {
+    fn take(&mut self, bytes: usize) -> Result<Vec<u8>, Damaged> {
+        self.left = self.left.checked_sub(bytes).ok_or_else(cut)?;
+        let mut taken = vec![0; bytes];
+        self.from.read_exact(&mut taken).map_err(unreadable)?;
+        self.digest.update(&taken);
+        Ok(taken)
+    }
+
+    fn header(&mut self) -> Result<Header, Damaged> {
+        let length = self.take(size_of::<u64>())?.try_into().map_err(|_| cut())?;
+        let length = usize::try_from(u64::from_le_bytes(length)).map_err(|_| cut())?;
+        serde_json::from_slice(&self.take(length)?).map_err(|why| {
+            Damaged(format!("its header cannot be read ({why}): write it anew with 'sequence-stress golden'"))
+        })
+    }
+
+    /// The header without what it says of tensors, and those: of each input, and of each state.
+    fn tensors(&mut self, mut header: Header) -> Result<(Header, Vec<Input>, Vec<State>), Damaged> {
+        let mut inputs = Vec::with_capacity(header.inputs.len());
+        for step in mem::take(&mut header.inputs) {
+            let tensor = |TensorAt { name, datatype, shape, bytes }: TensorAt| {
+                Ok(InputTensor { name, datatype, shape, data: self.take(bytes)? })
+            };
+            inputs.push(step.into_iter().map(tensor).collect::<Result<_, Damaged>>()?);
+        }
+        let mut states = Vec::with_capacity(header.words.len());
+        for WordOf { lineage, responses } in mem::take(&mut header.words) {
+            let mut tensor = |(shape, length): (Vec<i64>, usize)| Ok((shape, self.take(length)?));
+            let response = |outputs: Vec<_>| outputs.into_iter().map(&mut tensor).collect();
+            let responses: Result<Gathered, Damaged> = responses.into_iter().map(response).collect();
+            states.push((lineage, Arc::new(responses?)));
+        }
+        Ok((header, inputs, states))
+    }
+
+    /// Reads what is left, and compares the checksum.
+    fn finish(mut self) -> Result<(), Damaged> {
+        while self.left > 0 {
+            self.take(self.left.min(1 << 16))?;
+        }
+        let mut digest = [0; DIGEST];
+        self.from.read_exact(&mut digest).map_err(unreadable)?;
+        if self.digest.finalize()[..] == digest { Ok(()) } else { Err(cut()) }
     }
 }

@@ -41,9 +41,8 @@ impl Index {
         for (place, word) in golden.words.iter().enumerate() {
             let first = index.output.and_then(|output| Some((output, word.responses.first()?.get(output)?)));
             match first {
-                Some((output, known)) => {
+                Some((output, (_, bytes))) => {
                     let datatype = golden.outputs[output].datatype;
-                    let bytes = golden.bytes(known);
                     let key = projection(datatype, bytes);
                     let elements = numbers(datatype, bytes).count();
                     #[expect(clippy::cast_precision_loss, reason = "tensors are not that large")]
@@ -52,7 +51,7 @@ impl Index {
                     if key.is_finite() { index.keys.push((key, place)) } else { index.rest.push(place) }
                 }
                 None if index.output.is_none() && all_exact => {
-                    let tensors = word.responses.iter().map(|outputs| outputs.iter().map(|known| golden.bytes(known)));
+                    let tensors = word.responses.iter().map(|outputs| outputs.iter().map(|(_, bytes)| &**bytes));
                     index.exact.entry(hashed(golden, tensors)).or_default().push(place);
                 }
                 None => index.rest.push(place),

@@ -237,13 +237,6 @@ impl Golden {
         in_order.collect()
     }
 
-    fn answer_of<'w>(&'w self, word: &'w Word) -> Answer<'w> {
-        word.responses
-            .iter()
-            .map(|outputs| outputs.iter().map(|known| (known.shape.as_slice(), self.bytes(known).into())).collect())
-            .collect()
-    }
-
     /// The responses to a step as they are kept; none where one is not of the model's form.
     pub fn gathered(&self, first: &Response) -> Option<Gathered> {
         let owned = |(shape, bytes): Seen| (shape.to_vec(), bytes.into_owned());
@@ -252,11 +245,11 @@ impl Golden {
     }
 
     fn is_of(&self, word: &Word, answer: &Answer) -> bool {
-        self.tolerances_apart(word.lineage.length(), &self.answer_of(word), answer) <= 1.0
+        self.tolerances_apart(word.lineage.length(), &of_gathered(&word.responses), answer) <= 1.0
     }
 
     fn misfit(&self, word: &Word, answer: &Answer) -> Option<Misfit> {
-        misfit(&self.outputs, word.lineage.length(), &self.answer_of(word), answer)
+        misfit(&self.outputs, word.lineage.length(), &of_gathered(&word.responses), answer)
     }
 
     /// In what responses differ from those of the state with this sum; none where they do not, or it is not known.
@@ -267,7 +260,7 @@ impl Golden {
     /// What responses are of those of the state with this sum; none where one of them is none of those.
     pub(crate) fn arranged<'r>(&self, sum: Number, responses: impl Iterator<Item = &'r Response>) -> Option<Arranged> {
         let (word, answer) = (self.word(sum)?, self.answer(responses)?);
-        let known = self.answer_of(word);
+        let known = of_gathered(&word.responses);
         let (expected, came) = (known.len(), answer.len());
         let is_it = |known: &[_], seen: &[_]| {
             let (known, seen) = ([known.to_vec()].into(), [seen.to_vec()].into());
@@ -294,13 +287,13 @@ impl Golden {
     /// their number or shapes differ, or what differs is no number.
     pub fn apart(&self, one: &Word, other: &Word) -> f64 {
         let steps = one.lineage.length().max(other.lineage.length());
-        self.tolerances_apart(steps, &self.answer_of(one), &self.answer_of(other))
+        self.tolerances_apart(steps, &of_gathered(&one.responses), &of_gathered(&other.responses))
     }
 
     /// The same of the state with this sum and of responses that came; none where that state's are not known.
     pub fn apart_from(&self, sum: Number, gathered: &Gathered) -> Option<f64> {
         let word = self.word(sum)?;
-        Some(self.tolerances_apart(word.lineage.length(), &self.answer_of(word), &of_gathered(gathered)))
+        Some(self.tolerances_apart(word.lineage.length(), &of_gathered(&word.responses), &of_gathered(gathered)))
     }
 
     /// Whether two answers to a step, which is the how-manieth of its sequence, are the same within the tolerances; not where no output is

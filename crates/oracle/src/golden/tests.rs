@@ -9,7 +9,7 @@ use workload::{
 pub(super) fn tracks(values: &[&[f32]]) -> Vec<Track> {
     let step = |value: &f32| {
         let data = value.to_le_bytes().to_vec();
-        vec![InputTensor { name: "INPUT".into(), datatype: ElementType::Fp32, shape: vec![1, 1], data }]
+        [InputTensor { name: "INPUT".into(), datatype: ElementType::Fp32, shape: vec![1, 1], data }].into()
     };
     let track = |(number, values): (usize, &&[f32])| Track {
         name: format!("t{number}"),
@@ -37,7 +37,7 @@ fn computed(lineage: Lineage, values: &[&[f32]]) -> f32 {
 }
 
 fn golden(values: &[&[f32]], lineages: &[Lineage], tolerances: &[f64]) -> Golden {
-    let seen = lineages.iter().map(|lineage| (*lineage, answered(computed(*lineage, values))));
+    let seen = lineages.iter().map(|lineage| (*lineage, answered(computed(*lineage, values)).into()));
     let inputs = Arc::new(InputSet::new(tracks(values)));
     Golden::new(identity(), inputs, vec![output(tolerances)], Facts::default(), seen)
 }
@@ -146,7 +146,8 @@ fn outputs_of_another_form_are_not_compared() {
 fn several_responses_are_read_together() {
     let inputs = Arc::new(InputSet::new(tracks(VALUES)));
     let two = |one: f32, other: f32| [answered(one), answered(other)].concat();
-    let seen = [(of_track(0, 1), two(1.0, 2.0)), (of_track(0, 2), Vec::new()), (of_track(1, 1), answered(1.0))];
+    let seen = [(of_track(0, 1), two(1.0, 2.0)), (of_track(0, 2), Vec::new()), (of_track(1, 1), answered(1.0))]
+        .map(|(lineage, responses)| (lineage, responses.into()));
     let golden = Golden::new(identity(), inputs, vec![output(&[0.01])], Facts::default(), seen);
     let read = |values: &[f32]| {
         let responses: Vec<_> = values.iter().copied().map(response).collect();
@@ -166,7 +167,7 @@ fn outputs_of_exact_types_are_found_by_what_they_are() {
     let text = |text: &str| [&u32::try_from(text.len()).expect("short").to_le_bytes(), text.as_bytes()].concat();
     let inputs = Arc::new(InputSet::new(tracks(VALUES)));
     let seen = [("a", of_track(0, 1)), ("ab", of_track(0, 2)), ("a", of_track(1, 1))]
-        .map(|(its, lineage)| (lineage, vec![vec![(vec![1], text(its))]]));
+        .map(|(its, lineage)| (lineage, vec![vec![(vec![1], text(its))]].into()));
     let golden = Golden::new(identity(), inputs, vec![output], Facts::default(), seen);
     let read = |its: &str| {
         let data = TensorData::Raw(text(its));
@@ -177,6 +178,12 @@ fn outputs_of_exact_types_are_found_by_what_they_are() {
     assert_eq!((read("a"), read("b")), (Reading::Ambiguous, Reading::Unlike(None)));
 }
 
+fn written(golden: &Golden) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    golden.write_to(&mut bytes).expect("there is room");
+    bytes
+}
+
 #[test]
 fn a_file_is_read_as_it_was_written_and_whatever_is_changed_is_noticed() {
     let mut golden = golden(
@@ -185,9 +192,10 @@ fn a_file_is_read_as_it_was_written_and_whatever_is_changed_is_noticed() {
         &[0.01],
     );
     golden.facts.noise = vec![Noise { output: "OUTPUT".into(), typical: f64::INFINITY, ..Noise::default() }];
-    let bytes = golden.to_bytes();
-    let again = Golden::from_bytes(bytes.clone()).expect("the same");
-    assert_eq!((again.to_bytes(), again.inputs.digest()), (bytes.clone(), golden.inputs.digest()));
+    let bytes = written(&golden);
+    let read = |bytes: &[u8]| Golden::read_from(bytes, bytes.len() as u64);
+    let again = read(&bytes).expect("the same");
+    assert_eq!((written(&again), again.inputs.digest()), (bytes.clone(), golden.inputs.digest()));
     assert_eq!(again.facts, golden.facts);
     for word in golden.words() {
         let sum = word.lineage.number(&golden.inputs);
@@ -195,10 +203,13 @@ fn a_file_is_read_as_it_was_written_and_whatever_is_changed_is_noticed() {
         assert_eq!((other.lineage, again.apart(other, word)), (word.lineage, 0.0));
     }
     for cut in (0..bytes.len()).step_by(7) {
-        assert!(Golden::from_bytes(bytes[..cut].to_vec()).is_err(), "{cut}");
+        assert!(read(&bytes[..cut]).is_err(), "{cut}");
+        assert!(Golden::read_from(&bytes[..cut], bytes.len() as u64).is_err(), "{cut}: it was longer before");
         let mut changed = bytes.clone();
         changed[cut] ^= 1;
-        assert!(Golden::from_bytes(changed).is_err(), "{cut}");
+        let why = read(&changed).expect_err("it was changed").0;
+        let expected = if cut < 25 { "it is no golden file" } else { "it is cut short or was changed (its checksum" };
+        assert!(why.starts_with(expected), "{cut}: {why}");
     }
 }
 

@@ -3,7 +3,7 @@
 //! All requests of a context are alike but for four fields, and a protobuf message is the concatenation of its fields in
 //! any order. So the fields that stay are encoded once, by the generated code, and each request adds the four.
 
-use std::{num::NonZeroU16, sync::Arc};
+use std::{borrow::Cow, num::NonZeroU16, sync::Arc};
 
 use prost::{
     Message as _,
@@ -86,15 +86,15 @@ impl Parts {
     }
 
     /// What the request that a step is says.
-    pub(super) fn said(&self, step: &Step) -> Said {
+    pub(super) fn said(&self, step: &Step) -> Said<'_> {
         let inputs = match &self.values {
             Values::Numbers { input, datatype, shape } => {
                 let mut data = Vec::new();
                 shape.spread(step.value).for_each(|part| part.put(&mut data));
                 let datatype = ElementType::named(datatype.name()).expect("the protocol has every number's type");
-                vec![InputTensor { name: input.clone(), datatype, shape: shape.of(step.value.elements()), data }]
+                vec![InputTensor { name: input.clone(), datatype, shape: shape.of(step.value.elements()), data }].into()
             }
-            Values::Inputs(inputs) => inputs.tensors(step.value.value()).unwrap_or_default().to_vec(),
+            Values::Inputs(inputs) => inputs.tensors(step.value.value()).unwrap_or_default().into(),
         };
         let mut said = Said { id: self.id.clone().into(), version: None, inputs, is_short: false, other_output: None };
         if let Some(flaw) = step.flaw() {
@@ -105,16 +105,16 @@ impl Parts {
 }
 
 /// What a request says, with the flaw that it has.
-pub(super) struct Said {
+pub(super) struct Said<'p> {
     pub(super) id: ParameterChoice,
     pub(super) version: Option<&'static str>,
-    pub(super) inputs: Vec<InputTensor>,
+    pub(super) inputs: Cow<'p, [InputTensor]>,
     /// Bytes of the first input are left out.
     pub(super) is_short: bool,
     pub(super) other_output: Option<&'static str>,
 }
 
-impl Said {
+impl Said<'_> {
     fn spoil(&mut self, flaw: Flaw) {
         match flaw {
             Flaw::IdZero => self.id = ParameterChoice::Int64Param(0),
@@ -125,7 +125,7 @@ impl Said {
             Flaw::OtherVersion => self.version = Some("999"),
             _ => {
                 self.is_short = flaw == Flaw::ShortData;
-                spoil(&mut self.inputs, flaw);
+                spoil(self.inputs.to_mut(), flaw);
             }
         }
     }
@@ -217,7 +217,7 @@ impl RequestTemplate {
         said.version.unwrap_or_default().clone_into(&mut request.model_version);
         request.outputs.extend(said.other_output.map(requested));
         request.inputs.clear();
-        for InputTensor { name, datatype, shape, data } in said.inputs {
+        for InputTensor { name, datatype, shape, data } in said.inputs.into_owned() {
             request.raw_input_contents.push(data);
             let datatype = datatype.name().to_owned();
             request.inputs.push(InferInputTensor { name, datatype, shape, ..Default::default() });

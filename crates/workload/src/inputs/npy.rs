@@ -139,6 +139,7 @@ impl<'r> Reader<'r> {
         if steps.is_empty() {
             return Err("it has no arrays: a track needs one for each input".to_owned());
         }
+        let steps = steps.into_iter().map(Into::into).collect();
         Ok(Track { name: in_one_line(&stem(path)), steps, pauses: Vec::new() })
     }
 

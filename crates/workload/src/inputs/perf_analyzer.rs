@@ -125,7 +125,7 @@ impl Reader<'_> {
         let mut steps = Vec::new();
         for (number, item) in (1..).zip(items) {
             let step = self.step(item).map_err(|problem| format!("'{name}', step {number}: {problem}"))?;
-            steps.push(step);
+            steps.push(step.into());
         }
         Ok(Track { name, steps, pauses: Vec::new() })
     }

@@ -47,7 +47,7 @@ fn bound(tracks: &[Track], steps: usize) -> Result<(), String> {
     for track in tracks {
         // As many tensors as are there at most, whatever the flag says.
         for step in track.steps.iter().cycle().take(steps) {
-            for tensor in step {
+            for tensor in step.iter() {
                 budget.take(tensor.data.len()).map_err(|problem| format!("with --steps {steps} {problem}"))?;
             }
         }

@@ -103,7 +103,7 @@ impl InputSet {
                 let digest = digest_of(&step);
                 of_all.update(digest);
                 so_far.update(digest);
-                let tensors = by_digest.entry(digest).or_insert_with(|| step.into());
+                let tensors = by_digest.entry(digest).or_insert(step);
                 let code = code(&so_far.clone().finalize());
                 by_code.entry(code).or_insert_with(|| Arc::clone(tensors));
                 codes.push(code);
@@ -155,7 +155,7 @@ impl InputSet {
 
     /// The tracks again.
     pub fn to_tracks(&self) -> Vec<Track> {
-        let tensors = |code: &i64| self.by_code.get(code).map(|step| step.to_vec()).unwrap_or_default();
+        let tensors = |code: &i64| self.by_code.get(code).cloned().unwrap_or_default();
         let track = |Coded { name, codes, pauses }: &Coded| Track {
             name: name.clone(),
             steps: codes.iter().map(tensors).collect(),
@@ -210,7 +210,8 @@ mod tests {
     }
 
     fn track(name: &str, values: &[u8]) -> Track {
-        Track { name: name.into(), steps: values.iter().copied().map(step).collect(), pauses: Vec::new() }
+        let steps = values.iter().map(|value| step(*value).into()).collect();
+        Track { name: name.into(), steps, pauses: Vec::new() }
     }
 
     #[test]
@@ -246,7 +247,7 @@ mod tests {
             if reversed {
                 tensors.reverse();
             }
-            digest(vec![Track { name: "t".into(), steps: vec![tensors], pauses: Vec::new() }])
+            digest(vec![Track { name: "t".into(), steps: vec![tensors.into()], pauses: Vec::new() }])
         };
         assert_eq!(two(false), two(true));
     }

@@ -60,7 +60,8 @@ struct OfOutput {
 /// A step as a request, and where it goes in place of where all others go.
 pub(super) fn encode(parts: &Parts, step: &Step, binary: bool) -> (Body, Option<Uri>) {
     let mut said = parts.said(step);
-    if !binary && let (Some(Flaw::OtherType), Some(first)) = (step.flaw(), said.inputs.first_mut()) {
+    let is_of_other_type = !binary && step.flaw() == Some(Flaw::OtherType);
+    if is_of_other_type && let Some(first) = said.inputs.to_mut().first_mut() {
         // In JSON they are read before their type is compared: they have to be some of that type.
         let count = elements(&first.shape);
         first.data = vec![0; count * first.datatype.size().unwrap_or(size_of::<u32>())];

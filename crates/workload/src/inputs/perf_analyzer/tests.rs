@@ -16,8 +16,8 @@ fn tracks(text: &str, declared: &[TensorSpec], batches: bool) -> Result<Vec<Trac
 /// The bytes of the only input of the only step.
 fn bytes(datatype: &str, count: i64, tensor: &str) -> Result<Vec<u8>, String> {
     let declared = [spec("I", datatype, &[-1, count])];
-    let mut tracks = tracks(&format!("{{\"data\": [[{{\"I\": {tensor}}}]]}}"), &declared, true)?;
-    let tensor = tracks.remove(0).steps.remove(0).remove(0);
+    let tracks = tracks(&format!("{{\"data\": [[{{\"I\": {tensor}}}]]}}"), &declared, true)?;
+    let tensor = tracks[0].steps[0][0].clone();
     assert_eq!(tensor.shape, [1, count]);
     Ok(tensor.data)
 }

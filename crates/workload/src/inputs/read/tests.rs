@@ -58,14 +58,14 @@ fn a_folder_has_a_track_for_each_archive_and_folder() {
             },
         ]
     };
-    let steps = [step(0, "a"), step(1, "é中"), step(2, "")];
+    let steps = [step(0, "a"), step(1, "é中"), step(2, "")].map(Into::into).to_vec();
     for track in &tracks {
         assert_eq!(track.steps, steps, "{}", track.name);
     }
     let (one, _) = read(&written("tracks/packed.npz"), &two(), &batches()).expect("it is right");
-    assert_eq!((names(&one), &one[0].steps), (vec!["packed"], &steps.to_vec()));
+    assert_eq!((names(&one), &one[0].steps), (vec!["packed"], &steps));
     let (one, _) = read(&written("tracks/parts"), &two(), &batches()).expect("it is right");
-    assert_eq!((names(&one), &one[0].steps), (vec!["parts"], &steps.to_vec()));
+    assert_eq!((names(&one), &one[0].steps), (vec!["parts"], &steps));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn each_type_of_an_array_is_one_of_a_tensor() {
     let text = format!("{{\"data\": [{}, {second}]}}", json("0, 1"));
     let (same, _) = perf_analyzer::read(text.as_bytes(), &declared, &options()).expect("all fit");
     let sorted = |track: &Track| {
-        let mut steps = track.steps.clone();
+        let mut steps: Vec<_> = track.steps.iter().map(|step| step.to_vec()).collect();
         for step in &mut steps {
             step.sort_by(|one, other| one.name.cmp(&other.name));
         }
