@@ -143,7 +143,7 @@ fn measure(rounds: u32, name: &str, mut conversation: impl FnMut(&mut Writer)) {
             assert!(ruling.violations.is_empty(), "{:?}", ruling.violations);
             unjudged += usize::from(ruling.settled.is_some_and(|settled| settled.doubt.is_some()));
         }
-        took += cpu_time() - began;
+        took += cpu_time().saturating_sub(began);
     }
     let each = took.as_nanos() / requests as u128;
     #[expect(clippy::print_stdout, reason = "it is what it is for")]
@@ -202,7 +202,7 @@ fn measure_golden(rounds: u32) {
             let apart = Compare::Measured.distance(ElementType::Fp32, output, answer);
             assert!(apart < 1e-4, "{apart}");
         }
-        quickest_comparing = quickest_comparing.min(cpu_time() - began);
+        quickest_comparing = quickest_comparing.min(cpu_time().saturating_sub(began));
         let mut answers = answers.into_iter();
         for track in 0..outputs.len() {
             for (number, data) in (0..STEPS).zip(&mut answers) {
@@ -221,7 +221,7 @@ fn measure_golden(rounds: u32) {
             let ruling = oracle.observe(event);
             assert!(ruling.violations.is_empty(), "{:?}", ruling.violations);
         }
-        quickest_judging = quickest_judging.min(cpu_time() - began);
+        quickest_judging = quickest_judging.min(cpu_time().saturating_sub(began));
     }
     let each = |took: Duration| took.as_nanos() / requests as u128;
     #[expect(clippy::print_stdout, reason = "it is what it is for")]

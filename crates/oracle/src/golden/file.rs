@@ -127,7 +127,7 @@ impl Golden {
     /// When it cannot be read, is no golden file, is cut short, or was changed.
     pub fn read_from(mut from: impl Read, size: u64) -> Result<Self, Damaged> {
         let mut magic = Vec::new();
-        from.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic).map_err(unreadable)?;
+        from.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic)?;
         if magic != MAGIC {
             return Err(Damaged(
                 "it is no golden file of this version of sequence-stress: write it anew with 'sequence-stress golden'"
@@ -164,8 +164,10 @@ fn cut() -> Damaged {
     )
 }
 
-fn unreadable(problem: io::Error) -> Damaged {
-    if problem.kind() == ErrorKind::UnexpectedEof { cut() } else { Damaged(problem.to_string()) }
+impl From<io::Error> for Damaged {
+    fn from(problem: io::Error) -> Self {
+        if problem.kind() == ErrorKind::UnexpectedEof { cut() } else { Self(problem.to_string()) }
+    }
 }
 
 type Input = Arc<[InputTensor]>;
@@ -183,7 +185,7 @@ impl<R: Read> Source<R> {
     fn take(&mut self, bytes: usize) -> Result<Vec<u8>, Damaged> {
         self.left = self.left.checked_sub(bytes).ok_or_else(cut)?;
         let mut taken = vec![0; bytes];
-        self.from.read_exact(&mut taken).map_err(unreadable)?;
+        self.from.read_exact(&mut taken)?;
         self.digest.update(&taken);
         Ok(taken)
     }
@@ -221,7 +223,7 @@ impl<R: Read> Source<R> {
             self.take(self.left.min(1 << 16))?;
         }
         let mut digest = [0; DIGEST];
-        self.from.read_exact(&mut digest).map_err(unreadable)?;
+        self.from.read_exact(&mut digest)?;
         if self.digest.finalize()[..] == digest { Ok(()) } else { Err(cut()) }
     }
 }
