@@ -88,6 +88,13 @@ fn calibrated(server: &Server, model: &str, asked: &Asked) -> Result<Golden, Run
     block_on(async { Subject::new(scenario, Hints::default(), asked).await?.calibrate(&mut |_| ()).await })
 }
 
+/// What a golden file is when it was written and read.
+fn read_again(golden: &Golden) -> Golden {
+    let mut bytes = Vec::new();
+    golden.write_to(&mut bytes).expect("there is room");
+    Golden::read_from(&*bytes, bytes.len() as u64).expect("it was written here")
+}
+
 /// A run on a server with this fault, judged by what one without answers.
 fn judged(model: &str, fault: Option<&str>, more: &str) -> RunResult {
     let _simulation = Simulation::begin();
@@ -384,10 +391,7 @@ fn a_golden_file_of_another_model_or_configuration_is_rejected_by_name() {
         "{other}"
     );
     // What is read from its file judges as what was made.
-    let mut bytes = Vec::new();
-    golden.write_to(&mut bytes).expect("there is room");
-    let read = Golden::read_from(&*bytes, bytes.len() as u64).expect("it was written here");
-    assert_eq!(run_by(Arc::new(read), &server, GRU, "").expect("it can be tested").violations, []);
+    assert_eq!(run_by(Arc::new(read_again(&golden)), &server, GRU, "").expect("it can be tested").violations, []);
 }
 
 #[test]
@@ -411,7 +415,7 @@ fn what_was_recorded_is_sent_at_so_many_times_its_pace() {
     let golden =
         calibrated(&server, GRU, &Asked { inputs: Some(path), ..asked_of(GRU) }).expect("it can be calibrated");
     // What is read from its file has the pauses, too.
-    let golden = Arc::new(Golden::from_bytes(golden.to_bytes()).expect("it was written here"));
+    let golden = Arc::new(read_again(&golden));
     let run = |golden: &Arc<Golden>, pace| {
         let more = "patterns.common = { valid = 1 }\nload.workers = 1\nload.iterations = 8";
         let scenario = on(&server, GRU, more);

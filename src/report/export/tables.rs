@@ -86,9 +86,9 @@ impl Tables {
         let steps = word.lineage.length();
         let all = word.responses.iter().map(|response| {
             let outputs = golden.outputs.iter().zip(response).filter(|(output, _)| output.is_judged());
-            let outputs = outputs.map(|(output, known)| {
-                let (line, name) = (self.line(golden.bytes(known)), quoted(&output.spec.name));
-                format!("{name}: ({:?}, {line}, {:?})", known.shape, output.tolerance(steps))
+            let outputs = outputs.map(|(output, (shape, bytes))| {
+                let (line, name) = (self.line(bytes), quoted(&output.spec.name));
+                format!("{name}: ({shape:?}, {line}, {:?})", output.tolerance(steps))
             });
             list('{', &outputs.collect::<Vec<_>>(), '}')
         });

@@ -447,8 +447,11 @@ fn golden(outputs: &[Output]) -> Arc<Golden> {
         let text = tensor("TEXT", ElementType::Bytes, &[1, 1], &[1, 0, 0, 0, b'a']);
         if number == 2 { vec![half] } else { vec![half, text] }
     };
-    let track =
-        |name: &str, numbers: [u8; 3]| Track { name: name.into(), steps: numbers.map(step).into(), pauses: Vec::new() };
+    let track = |name: &str, numbers: [u8; 3]| Track {
+        name: name.into(),
+        steps: numbers.map(|number| step(number).into()).into(),
+        pauses: Vec::new(),
+    };
     let inputs = Arc::new(InputSet::new(vec![track("a", [1, 2, 1]), track("b", [1, 3, 4])]));
     let identity = Identity {
         model: "m".into(),
@@ -459,7 +462,7 @@ fn golden(outputs: &[Output]) -> Arc<Golden> {
     };
     let of = |track: u8, steps: u8| {
         let seen = outputs.iter().map(|_| (vec![1, 1], f32::from(10 * track + steps).to_le_bytes().to_vec()));
-        (Lineage::Track { track: track.into(), steps: steps.into() }, vec![seen.collect()])
+        (Lineage::Track { track: track.into(), steps: steps.into() }, Arc::new(vec![seen.collect()]))
     };
     // The last step of the second track was not measured.
     let known = [of(0, 1), of(0, 2), of(0, 3), of(1, 1), of(1, 2)];
@@ -568,7 +571,7 @@ fn what_no_script_can_have_is_said_with_what_to_do() {
 
     let large = |size: usize| {
         let inputs = vec![tensor("INPUT", ElementType::Uint8, &[1, 1], &vec![0; size])];
-        let track = Track { name: "large".into(), steps: vec![inputs], pauses: Vec::new() };
+        let track = Track { name: "large".into(), steps: vec![inputs.into()], pauses: Vec::new() };
         let inputs = Arc::new(InputSet::new(vec![track]));
         let identity = golden.identity.clone();
         Arc::new(Golden::new(identity, inputs, golden.outputs.clone(), oracle::golden::Facts::default(), []))

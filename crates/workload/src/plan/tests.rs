@@ -237,7 +237,7 @@ fn a_recorded_track_is_sent_at_so_many_times_its_pace() {
         vec![InputTensor { name, datatype, shape, data: vec![byte] }]
     };
     let pauses = [100, 3_000, 40].map(Duration::from_millis).to_vec();
-    let track = Track { name: "t".to_owned(), steps: (0..4).map(step).collect(), pauses };
+    let track = Track { name: "t".to_owned(), steps: (0..4).map(|byte| step(byte).into()).collect(), pauses };
     let inputs = Arc::new(InputSet::new(vec![track]));
     let sent = |times: Option<f64>| Sent {
         inputs: Arc::clone(&inputs),
