@@ -7,16 +7,23 @@ use tokio::time::Instant;
 use super::{player::Player, site::Site};
 use oracle::{
     Evidence, Violation,
-    diagnosis::{ModelFacts, Readings, explain_as, next_input, suppositions},
+    diagnosis::{ModelFacts, Readings, explain_as, suppositions, suppositions_after},
     golden::{Gathered, Golden},
     history::Scene,
 };
-use workload::{event::EventKind, number::Number, sequence::RequestId};
+use workload::{
+    event::EventKind,
+    inputs::{Coded, InputSet},
+    number::Number,
+    sequence::RequestId,
+};
 
 /// The most violations that are looked into; by then everything is said.
 const LOOKED_INTO: usize = 20;
 /// How long that may take.
 const LONGEST: Duration = Duration::from_secs(20);
+/// So many steps of tracks show whether the idle server can be believed: a fault that always happens shows in them.
+const STEPS_BEFORE: usize = 6;
 
 /// Asks the idle server what it would have answered, and says of violations what that explains.
 pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violation]) {
@@ -28,7 +35,9 @@ pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violat
     }
     let Ok(player) = Player::new(site, std::sync::Arc::clone(&golden)) else { return };
     let known = ModelFacts::of(&site.preflight.model);
-    let mut asking = Asking { player, golden: &golden, answers: HashMap::new(), until: Instant::now() + LONGEST };
+    let (width, until) = (player.width(), Instant::now() + LONGEST);
+    let mut asking = Asking { player, golden: &golden, width, steps: 0, answers: HashMap::new(), until };
+    asking.find_out_what_to_believe().await;
     let mut readings = Readings::new();
     for request in unlike.into_iter().take(LOOKED_INTO) {
         let Some(seen) = answer_to(request, scene, &golden) else { continue };
@@ -41,13 +50,11 @@ pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violat
         };
         readings.insert(request, sum(&found));
         // What the sequence went on from tells causes apart.
-        if let Some((next, value)) = next_input(request, &scene.entries, &known)
+        if let Some((next, supposed)) = suppositions_after(request, &found, &scene.entries, &known)
             && let Some(seen) = answer_to(next, scene, &golden)
+            && let Some(inputs) = asking.first_that_is(&supposed, &seen).await
         {
-            let inputs = [found.as_slice(), &[value]].concat();
-            if let Some(inputs) = asking.first_that_is(&[inputs], &seen).await {
-                readings.insert(next, sum(&inputs));
-            }
+            readings.insert(next, sum(&inputs));
         }
     }
     settle(violations, scene, &known, &golden, &readings);
@@ -69,7 +76,7 @@ fn settle(violations: &mut [Violation], scene: &Scene, known: &ModelFacts, golde
 }
 
 fn sum(inputs: &[Number]) -> Number {
-    let zero = workload::inputs::InputSet::DATATYPE.number(0);
+    let zero = InputSet::DATATYPE.number(0);
     inputs.iter().fold(zero, |sum, input| sum.wrapping_add(*input))
 }
 
@@ -86,6 +93,10 @@ fn answer_to(request: RequestId, scene: &Scene, golden: &Golden) -> Option<Gathe
 struct Asking<'a> {
     player: Player<'a>,
     golden: &'a Golden,
+    /// How many sequences are sent at a time.
+    width: usize,
+    /// The most steps of sequences that are believed.
+    steps: usize,
     /// What these inputs were answered with, the last of them.
     answers: HashMap<Vec<Number>, Option<Gathered>>,
     until: Instant,
@@ -97,14 +108,41 @@ impl Asking<'_> {
         Instant::now() >= self.until
     }
 
+    /// Finds out how many steps of tracks the server answers right, side by side or else alone: a fault that always happens spoils what it
+    /// says of other states, too.
+    async fn find_out_what_to_believe(&mut self) {
+        for width in [self.width, 1] {
+            let tracks = self.golden.inputs.tracks().iter().enumerate().take(width);
+            let first = |(track, of): (usize, &Coded)| {
+                let steps = 0..of.codes.len().min(STEPS_BEFORE);
+                steps.map(|step| self.golden.inputs.number(track, step)).collect::<Vec<_>>()
+            };
+            let tracks: Vec<_> = tracks.map(first).collect();
+            let Some(played) = self.played(&tracks).await else { return };
+            let right = |(inputs, played): (&Vec<Number>, &Vec<Gathered>)| {
+                (1..=inputs.len()).find(|steps| !self.right_before(&inputs[..*steps], played)).map(|wrong| wrong - 1)
+            };
+            (self.width, self.steps) =
+                (width, tracks.iter().zip(&played).filter_map(right).min().unwrap_or(usize::MAX));
+            if self.steps == usize::MAX {
+                return;
+            }
+        }
+    }
+
+    /// What the server answers to these sequences side by side; none where it does not, or not in time.
+    async fn played(&mut self, sequences: &[Vec<Number>]) -> Option<Vec<Vec<Gathered>>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        tokio::time::timeout(left, self.player.played(sequences)).await.ok()?.ok()
+    }
+
     /// The first of these inputs to which the server answers this.
     async fn first_that_is(&mut self, supposed: &[Vec<Number>], seen: &Gathered) -> Option<Vec<Number>> {
-        // As many at a time as the model executes.
-        for some in supposed.chunks(self.player.width()) {
+        let believed: Vec<_> = supposed.iter().filter(|inputs| inputs.len() <= self.steps).cloned().collect();
+        for some in believed.chunks(self.width) {
             let unasked: Vec<_> = some.iter().filter(|inputs| !self.answers.contains_key(*inputs)).cloned().collect();
             if !unasked.is_empty() {
-                let left = self.until.saturating_duration_since(Instant::now());
-                let played = tokio::time::timeout(left, self.player.played(&unasked)).await.ok()?.ok()?;
+                let played = self.played(&unasked).await?;
                 for (inputs, played) in unasked.into_iter().zip(played) {
                     let answer = self.right_before(&inputs, &played).then(|| played.last().cloned()).flatten();
                     self.answers.insert(inputs, answer);
@@ -124,10 +162,16 @@ impl Asking<'_> {
 
     /// Whether the server answered right where that is known: what it says of the rest can be believed then.
     fn right_before(&self, inputs: &[Number], played: &[Gathered]) -> bool {
-        let mut state = workload::inputs::InputSet::DATATYPE.number(0);
-        inputs.iter().zip(played).all(|(input, gathered)| {
+        let mut state = InputSet::DATATYPE.number(0);
+        inputs.iter().zip(played).enumerate().all(|(place, (input, gathered))| {
             state = state.wrapping_add(*input);
-            self.golden.differs_from(state, gathered).is_none()
+            // The same inputs in another order have the same sum, and lead to another state.
+            let is_known = self.golden.word(state).is_some_and(|word| {
+                let numbers =
+                    word.lineage.steps().into_iter().map(|(track, step)| self.golden.inputs.number(track, step));
+                numbers.eq(inputs[..=place].iter().copied())
+            });
+            !is_known || self.golden.differs_from(state, gathered).is_none()
         })
     }
 }
