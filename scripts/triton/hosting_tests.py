@@ -489,7 +489,6 @@ class Host(unittest.TestCase):
     # What each fault of a response's form makes of [[3]], as INT32.
     OF_FORM: ClassVar = {
         "ready-missing": (None, {}),
-        "wrong-output-name": (None, {"OUTPUT_2": [[3]]}),
         "wrong-output-type": (None, {"OUTPUT": [[0.0]]}),
         "wrong-output-shape": (None, {"OUTPUT": [3]}),
         "empty-response": (None, {}),

@@ -8,6 +8,8 @@ use super::{
     sums::{Case, SMALL},
 };
 
+use std::cmp::Ordering;
+
 use workload::{event::Nanos, number::Number};
 
 /// How many of the matches nearest in time are looked at.
@@ -98,10 +100,11 @@ fn is_left(case: &Case, other: Spot) -> bool {
 pub(super) fn ended_by_another(case: &Case) -> Option<Hypothesis> {
     let mine = case.story.told(case.spot);
     let (first, here) = (mine.steps.first()?, case.asked);
+    // The order of a stream tells where times are equal, or where there is none.
+    let by_time = |end: &Asked, at: Nanos| end.answer.as_ref().map(|_| end.at().cmp(&at)).filter(|order| order.is_ne());
     let may_be_between = |end: &Asked| {
-        // On one stream their order says more than times do.
-        let is_in_time = end.answer.is_none() || (first.at()..=case.at).contains(&end.at());
-        is_in_time && !first.is_behind(end) && !end.is_behind(here)
+        by_time(end, first.at()).map_or_else(|| !first.is_behind(end), Ordering::is_gt)
+            && by_time(end, case.at).map_or_else(|| !end.is_behind(here), Ordering::is_lt)
     };
     let ends = |told: &Told| told.steps.iter().any(|asked| asked.step.end && may_be_between(asked));
     let others = case.story.besides(case.spot.sequence).map(|(_, told)| told);
