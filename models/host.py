@@ -16,7 +16,7 @@ A graph may have the rows of a state along another axis than the first: the host
 
 Configuration parameters:
   execute_delay_ms           how long one execution takes besides the graph's own time, in ms (default 0)
-  fault                      a planted fault, NAME, NAME:PROBABILITY or NAME:once@N; see FAULTS. It needs states that the server would keep
+  fault                      a planted fault, NAME, NAME:PROBABILITY or NAME:once@N; see FAULTS. Most need states that the server would keep
   fault_seed                 the seed of the faults that are planted by probability
   sequence_stress_constants  inputs of which the graph takes one value for all rows, as JSON: {"sr": 16000}. The graph always gets this
                              value. A request that sends another one is rejected, so the input can be optional
@@ -51,9 +51,28 @@ FAULTS = {
     "state-not-saved": "the state that a step gives back is not kept",
     "skip-step": "a step in the middle of a sequence is answered as the one before it, and not executed",
     "execute-twice": "a step is executed twice; the answer is that of the second time",
+    "stale-state": "START takes over the last state of the ID's previous sequence",
+    "start-missing": "START is not told: the sequence goes on from the state that the slot or the ID had before",
+    "start-spurious": "START is told in the middle of a sequence",
+    "ready-missing": "a request is taken for the row of an idle slot",
+    "off-by-one": "a response is one too high, where it is a number; the state stays right",
+    "misdeliver": "two requests of a batch get each other's outputs",
+    "wrong-output-type": "the first output is FP32, or INT32 where that is its type",
+    "wrong-output-shape": "the first output's shape has one dimension less",
+    "empty-response": "a response has no output",
+    "model-error": "a step that should be executed is answered with an error",
 }
 # How many states that the server keeps a fault needs, if not one.
-STATES_NEEDED = {"exchange-states": 2}
+STATES_NEEDED = {
+    "exchange-states": 2,
+    "ready-missing": 0,
+    "off-by-one": 0,
+    "misdeliver": 0,
+    "wrong-output-type": 0,
+    "wrong-output-shape": 0,
+    "empty-response": 0,
+    "model-error": 0,
+}
 
 
 class Fault:
@@ -366,7 +385,7 @@ class Row:
     """One request of an execution: its tensors, and what the batcher says of it."""
 
     def __init__(self, index, request, model):
-        correlation_id = request.correlation_id()
+        self.id = correlation_id = request.correlation_id()
         self.is_idle = correlation_id in NO_IDS
         self.is_start = bool(request.flags() & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START)
         self.key = index if model.is_direct else correlation_id
@@ -423,7 +442,7 @@ class TritonPythonModel:
         self.states = [State(declared, self.has_batch, folder / "initial_state") for declared in hosted["states"]]
         self.name = args["model_name"]
         self.fault = self.planted(parameters, folder)
-        # What each sequence was answered last, if that is asked for.
+        # What a sequence came to last, where the fault is about that.
         self.last = collections.OrderedDict()
         self.corrid = hosted["corrid"]
         controls = [tensor["name"] for tensor in batching.get("control_input", [])]
@@ -476,7 +495,14 @@ class TritonPythonModel:
         """The response to each request of one execution of the graph."""
         try:
             rows = [Row(index, request, self) for index, request in enumerate(requests)]
+            for row in rows:
+                if row.is_answered and self.fault.happens("ready-missing"):
+                    row.is_idle, row.is_answered = True, False
             results = self.run(rows)
+            answered = [index for index, row in enumerate(rows) if row.is_answered]
+            if len(answered) >= 2 and self.fault.happens("misdeliver"):
+                one, other = answered[:2]
+                results[one], results[other] = results[other], results[one]
             return [self.answer(row, of_row) for row, of_row in zip(rows, results)]
         except Exception as problem:  # Whatever a runtime raises is the answer.
             error = pb_utils.TritonError(f"{type(problem).__name__}: {problem}")
@@ -491,7 +517,7 @@ class TritonPythonModel:
         if twice:
             # The other rows go through the graph beside them, and nothing is taken of that.
             for index in twice:
-                self.untell_start(rows[index])
+                self.tell_start(rows[index], False)
             again, last = self.step(rows, [after[index] if index in twice else states for index, states in enumerate(before)])
             for index in twice:
                 results[index], after[index] = again[index], last[index]
@@ -503,7 +529,10 @@ class TritonPythonModel:
             elif not self.fault.happens("state-not-saved"):
                 for state, values in zip(self.states, after[index]):
                     state.keep(row, values)
-            self.remember(row, results[index])
+            if self.fault.name == "skip-step":
+                self.remember(row.key, results[index])
+            elif self.fault.name == "stale-state":
+                self.remember(row.id, after[index])
         return results
 
     def step(self, rows, before):
@@ -523,17 +552,22 @@ class TritonPythonModel:
         """Whether the row is a step in the middle of a sequence."""
         return bool(self.states) and row.is_answered and not row.is_start and row.key in self.states[0].kept
 
-    def untell_start(self, row):
-        """Has the graph see no START, at which it would forget the state."""
-        row.tensors.update((name, np.zeros_like(row.tensors[name])) for name in self.starts if name in row.tensors)
+    def tell_start(self, row, is_told):
+        """Has the graph see START, at which it forgets the state, or none."""
+        row.tensors.update((name, np.full_like(row.tensors[name], is_told)) for name in self.starts if name in row.tensors)
 
     def confuse(self, rows, before):
         """Has a planted fault change what the rows go on from."""
         for index, row in enumerate(rows):
+            if not (self.states and row.is_answered and row.is_start):
+                continue
             kept = [state.kept.get(row.key) for state in self.states]
-            if row.is_start and row.is_answered and kept and kept[0] is not None and self.fault.happens("keep-state"):
+            if kept[0] is not None and (self.fault.happens("keep-state") or self.fault.happens("start-missing")):
                 before[index] = kept
-                self.untell_start(row)
+                self.tell_start(row, False)
+            elif row.id in self.last and self.fault.happens("stale-state"):
+                before[index] = self.last[row.id]
+                self.tell_start(row, False)
         going_on = [index for index, row in enumerate(rows) if self.goes_on(row)]
         if len(going_on) >= 2 and self.fault.happens("swap-states"):
             one, other = going_on[:2]
@@ -544,16 +578,19 @@ class TritonPythonModel:
                 before[index] = [state.kept[other] for state in self.states]
             if self.fault.happens("reset-state"):
                 before[index] = [state.reset() for state in self.states]
+            if self.fault.happens("start-spurious"):
+                rows[index].is_start = True
+                before[index] = [state.before(rows[index]) for state in self.states]
+                self.tell_start(rows[index], True)
             if self.fault.happens("exchange-states"):
                 first, second, *rest = before[index]
                 before[index] = [self.states[0].of_other(second), self.states[1].of_other(first), *rest]
 
-    def remember(self, row, results):
-        if self.fault.name == "skip-step":
-            self.last[row.key] = results
-            self.last.move_to_end(row.key)
-            if len(self.last) > ENTRIES_MAX:
-                self.last.popitem(last=False)
+    def remember(self, key, last):
+        self.last[key] = last
+        self.last.move_to_end(key)
+        if len(self.last) > ENTRIES_MAX:
+            self.last.popitem(last=False)
 
     def of_row(self, index, values):
         return values[index : index + 1] if self.has_batch else values
@@ -571,9 +608,23 @@ class TritonPythonModel:
             return pb_utils.InferenceResponse(output_tensors=[])
         if row.problem:
             return pb_utils.InferenceResponse(error=pb_utils.TritonError(row.problem))
-        tensors = []
-        for name, dtype in self.outputs.items():
-            if name in row.asked:
-                own = row.cut(self.of_type(name, dtype, results[name]))
-                tensors.append(pb_utils.Tensor(name, np.ascontiguousarray(own)))
-        return pb_utils.InferenceResponse(output_tensors=tensors)
+        if self.fault.happens("model-error"):
+            return pb_utils.InferenceResponse(error=pb_utils.TritonError("a planted fault: this step is answered with an error"))
+        asked = [(name, dtype) for name, dtype in self.outputs.items() if name in row.asked]
+        tensors = [(name, row.cut(self.of_type(name, dtype, results[name]))) for name, dtype in asked]
+        if tensors:
+            name, values = tensors[0]
+            tensors[0] = name, self.spoiled(values)
+        if self.fault.happens("empty-response"):
+            tensors.clear()
+        return pb_utils.InferenceResponse(output_tensors=[pb_utils.Tensor(name, np.ascontiguousarray(values)) for name, values in tensors])
+
+    def spoiled(self, values):
+        """An output with the faults of outputs. The Python backend leaves out one that has another name."""
+        if np.issubdtype(values.dtype, np.number) and self.fault.happens("off-by-one"):
+            values = values + values.dtype.type(1)
+        if self.fault.happens("wrong-output-type"):
+            values = np.zeros(values.shape, dtype=np.int32 if values.dtype == np.float32 else np.float32)
+        if values.ndim > 1 and self.fault.happens("wrong-output-shape"):
+            values = values.reshape(*values.shape[:-2], -1)
+        return values

@@ -2,12 +2,14 @@
 //! models on a real tritonserver, and prints as Markdown whether the tool found it, after how many requests, and whether it named
 //! it rightly, beside what a plain checker comes to. `scripts/detection` keeps that in `docs/`.
 //!
-//! With `--correct N` it runs the same scenarios against correct servers for N requests, and tells what was accused.
+//! With `--golden` it does that with models without a formula, in the reference server and in the host on tritonserver, where golden
+//! outputs judge them. With `--correct N` it runs the same scenarios against correct servers for N requests, and tells what was accused.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a command")]
 
 mod harness;
 mod real;
+mod silero;
 mod smallest;
 mod soak;
 mod table;
@@ -21,11 +23,13 @@ use workload::seed::Seed;
 
 use harness::{
     for_each, meant,
-    rows::{ROWS, Row, not_found_because},
+    rows::{MODELS, NOISY, ROWS, Row, golden_rows},
     trial::{Outcome, chance, in_reference, once},
 };
+use real::{Models, Native};
+use silero::Silero;
 use smallest::smallest;
-use table::{BuiltIn, Of, Paired, Table};
+use table::{BuiltIn, ByGolden, Of, Paired, Table};
 
 /// With so many seeds a built-in scenario is tried that finds nothing.
 const SEEDS_MAX: u64 = 4;
@@ -39,6 +43,9 @@ struct Args {
     /// Seeds with which each fault happens once
     #[arg(long, default_value_t = 20)]
     seeds: u64,
+    /// The same on the real tritonserver, where that is fewer
+    #[arg(long, default_value_t = u64::MAX, hide_default_value = true)]
+    real_seeds: u64,
     /// Pairs of faults
     #[arg(long, default_value_t = 100)]
     pairs: usize,
@@ -48,11 +55,14 @@ struct Args {
     /// Leave the real tritonserver out
     #[arg(long)]
     without_real: bool,
+    /// Models without a formula, which golden outputs judge
+    #[arg(long)]
+    golden: bool,
     /// Run correct servers for so many requests, in place of the table
     #[arg(long)]
     correct: Option<u64>,
     /// The correct server is the real tritonserver
-    #[arg(long, requires = "correct")]
+    #[arg(long, requires = "correct", conflicts_with = "golden")]
     real: bool,
     /// The first seed of the runs against correct servers
     #[arg(long, default_value_t = 1)]
@@ -63,6 +73,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let args = Args::parse();
     match args.correct {
         Some(requests) => correct(&args, requests),
+        None if args.golden => detect_by_golden(&args),
         None => detect(&args),
     }
 }
@@ -70,8 +81,11 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 /// Runs correct servers, and says what was accused.
 fn correct(args: &Args, requests: u64) -> Result<ExitCode, Box<dyn Error>> {
     let folder = tempfile::TempDir::new()?;
-    let server = if args.real { Some(real::Real::start(None, &folder.path().join("log"))?) } else { None };
-    let soaked = soak::soak(requests, args.first_seed, args.at_a_time, server.as_ref().map(|server| server.address));
+    let log = folder.path().join("log");
+    let server = if args.real { Some(real::Real::start(real::of_native_models(), &log)?) } else { None };
+    let models = if args.golden { &[NOISY] } else { MODELS };
+    let address = server.as_ref().map(|server| server.address);
+    let soaked = soak::soak(models, requests, args.first_seed, args.at_a_time, address);
     if let Some(server) = server {
         server.stop()?;
     }
@@ -90,12 +104,25 @@ fn detect(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let pairs = pairs(&rows, args);
     eprintln!("{} s; the built-in scenarios", began.elapsed().as_secs());
     let built_in = in_built_in_scenarios(args);
-    let real_rows = if args.without_real { Vec::new() } else { real::rows(&args.only) };
+    let real_rows = if args.without_real { Vec::new() } else { Native::rows(&args.only) };
     eprintln!("{} s; tritonserver", began.elapsed().as_secs());
-    let real = in_tritonserver(&real_rows, args)?;
+    let real = in_tritonserver(Native::new, &real_rows, args)?;
     let table =
         Table { rows: &rows, reference, real, smallest, pairs, built_in, seeds: args.seeds, took: began.elapsed() };
     print!("{}", table.markdown());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn detect_by_golden(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
+    let began = Instant::now();
+    let rows: Vec<_> = golden_rows().into_iter().filter(|row| row.fault.name().contains(&args.only)).collect();
+    eprintln!("the reference server: {} faults, always and with {} seeds once", rows.len(), args.seeds);
+    let reference = in_the_reference(&rows, args);
+    let real_rows = if args.without_real { Vec::new() } else { Silero::rows(&args.only) };
+    eprintln!("{} s; tritonserver", began.elapsed().as_secs());
+    let real = in_tritonserver(Silero::new, &real_rows, args)?;
+    let seeds = [args.seeds, args.seeds.min(args.real_seeds)];
+    print!("{}", ByGolden { rows: &rows, reference, real, seeds, took: began.elapsed() }.markdown());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -104,7 +131,7 @@ type Outcomes = BTreeMap<Fault, Of>;
 
 fn in_the_reference(rows: &[Row], args: &Args) -> Outcomes {
     // What is not to be found need not be looked for so often.
-    let seeds = |row: &Row| if not_found_because(row.fault, false).is_some() { args.seeds.min(2) } else { args.seeds };
+    let seeds = |row: &Row| if row.not_found_because(false).is_some() { args.seeds.min(2) } else { args.seeds };
     let runs: Vec<_> = rows.iter().flat_map(|row| (0..=seeds(row)).map(move |seed| (*row, seed))).collect();
     let done = for_each(&runs, args.at_a_time, |(row, seed)| match seed {
         0 => in_reference(row, &[Planted::always(row.fault)], 1),
@@ -112,16 +139,17 @@ fn in_the_reference(rows: &[Row], args: &Args) -> Outcomes {
     });
     let mut all = Outcomes::new();
     for ((row, seed), outcome) in runs.iter().zip(done) {
-        if outcome.found().is_some() && !outcome.is_named_rightly(&[Planted::always(row.fault)]) {
-            eprintln!("{}, seed {seed}, is not named rightly: {}", row.fault.name(), outcome.told());
-        }
-        gather(&mut all, row.fault, *seed == 0, outcome);
+        gather(&mut all, row, *seed, *seed == 0, outcome);
     }
     all
 }
 
-fn gather(all: &mut Outcomes, fault: Fault, always: bool, outcome: Outcome) {
-    let of = all.entry(fault).or_default();
+fn gather(all: &mut Outcomes, row: &Row, seed: u64, always: bool, outcome: Outcome) {
+    if row.not_found_because(always).is_none() && !outcome.is_named_rightly(row, always) {
+        let when = if always { "always" } else { "once" };
+        eprintln!("{} {when}, seed {seed}, is not named rightly: {}", row.fault, outcome.told());
+    }
+    let of = all.entry(row.fault).or_insert_with(|| Of { row: *row, always: None, once: Vec::new() });
     if always {
         of.always = Some(outcome);
     } else {
@@ -129,12 +157,16 @@ fn gather(all: &mut Outcomes, fault: Fault, always: bool, outcome: Outcome) {
     }
 }
 
-fn in_tritonserver(rows: &[Row], args: &Args) -> Result<Outcomes, Box<dyn Error>> {
-    let trials = real::trials(rows, args.seeds);
+fn in_tritonserver<M: Models>(
+    models: impl FnOnce() -> real::Result<M>,
+    rows: &[Row],
+    args: &Args,
+) -> Result<Outcomes, Box<dyn Error>> {
+    let trials = real::trials(rows, args.seeds.min(args.real_seeds));
     let mut all = Outcomes::new();
     if !trials.is_empty() {
-        for (trial, outcome) in trials.iter().zip(real::run_all(&trials, args.at_a_time)?) {
-            gather(&mut all, trial.row.fault, trial.always, outcome);
+        for (trial, outcome) in trials.iter().zip(real::run_all(&models()?, &trials, args.at_a_time)?) {
+            gather(&mut all, &trial.row, trial.seed, trial.always, outcome);
         }
     }
     Ok(all)
@@ -165,7 +197,7 @@ fn program() -> Option<PathBuf> {
 
 /// Two faults that show in the same scenario and model, each once, as a generator picks them.
 fn pairs(rows: &[Row], args: &Args) -> Vec<Paired> {
-    let findable: Vec<_> = rows.iter().filter(|row| not_found_because(row.fault, false).is_none()).collect();
+    let findable: Vec<_> = rows.iter().filter(|row| row.not_found_because(false).is_none()).collect();
     let goes_with = |one: &Row, other: &Row| {
         (one.scene, one.model, one.execution_ms) == (other.scene, other.model, other.execution_ms)
     };
@@ -181,6 +213,8 @@ fn pairs(rows: &[Row], args: &Args) -> Vec<Paired> {
         .collect();
     for_each(&picked, args.at_a_time, |((one, other), seed)| {
         let planted = [one, other].map(|row| Planted::once(row.fault, chance(row, *seed)));
-        Paired { faults: planted, outcome: in_reference(one, &planted, *seed) }
+        let outcome = in_reference(one, &planted, *seed);
+        let is_named_rightly = [one, other].iter().any(|row| outcome.is_named_rightly(row, false));
+        Paired { faults: planted, outcome, is_named_rightly }
     })
 }

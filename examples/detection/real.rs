@@ -1,4 +1,4 @@
-//! The native models on a real tritonserver: as many as there are runs, each with its own fault, side by side on few servers.
+//! Models on a real tritonserver: as many as there are runs, each with its own fault, side by side on few servers.
 
 use std::{
     error::Error,
@@ -10,23 +10,23 @@ use std::{
 };
 
 use reference::{Fault, Planted};
+use sequence_stress::run::Setup;
 use tempfile::TempDir;
+use workload::seed::Seed;
 
 use crate::harness::{
     for_each,
     rows::{IDLE_LIMIT, ROWS, Row},
-    trial::{HOLD, Outcome, Seen, against, chance},
+    trial::{HOLD, Outcome, Seen, chance, run_and_judge, scenario},
 };
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+pub(crate) const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The faults that the native models can commit stand here by their names.
 const NATIVE_FAULTS: &str = include_str!("../../backend/src/fault.rs");
 /// A real server that runs for longer is ended, with what runs against it.
 const SERVER_SECONDS: &str = "1800";
-/// How many models one server has: more load slowly.
-const MODELS_OF_A_SERVER: usize = 150;
 /// What stands for a fault in the models that others are made after.
 const PATTERN: &str = "off-by-one:once@777777777";
 
@@ -36,13 +36,70 @@ pub(crate) struct Trial {
     pub(crate) planted: Planted,
     pub(crate) seed: u64,
     pub(crate) always: bool,
-    model: String,
+    pub(crate) model: String,
 }
 
-/// The rows of the faults that native models can commit.
-pub(crate) fn rows(only: &str) -> Vec<Row> {
-    let has = |row: &&Row| NATIVE_FAULTS.contains(&format!(" \"{}\" ", row.fault)) && row.fault.name().contains(only);
-    ROWS.iter().filter(has).copied().collect()
+/// The models that runs have on a real server.
+pub(crate) trait Models: Sync {
+    /// How many of them one server has: more load slowly.
+    const OF_A_SERVER: usize;
+
+    /// Writes the one that a run has.
+    fn write(&self, repository: &Path, trial: &Trial) -> Result<()>;
+
+    /// What starts a server of a repository; what it runs is to be added.
+    fn server(&self, repository: &Path) -> Command;
+
+    /// The run against a server.
+    fn setup(&self, trial: &Trial, address: SocketAddr) -> Setup;
+}
+
+/// The native models.
+pub(crate) struct Native {
+    /// What each of them is made after.
+    base: TempDir,
+}
+
+impl Native {
+    pub(crate) fn new() -> Result<Self> {
+        let base = TempDir::new()?;
+        let models = base.path().join(Self::MODELS);
+        of_native_models().args(["--fault", PATTERN, "--write-models"]).arg(models).status()?;
+        Ok(Self { base })
+    }
+
+    const MODELS: &str = "models";
+
+    /// The rows of the faults that native models can commit.
+    pub(crate) fn rows(only: &str) -> Vec<Row> {
+        let has =
+            |row: &&Row| NATIVE_FAULTS.contains(&format!(" \"{}\" ", row.fault)) && row.fault.name().contains(only);
+        ROWS.iter().filter(has).copied().collect()
+    }
+}
+
+impl Models for Native {
+    const OF_A_SERVER: usize = 150;
+
+    fn write(&self, repository: &Path, trial: &Trial) -> Result<()> {
+        let Trial { row, planted, model, .. } = trial;
+        let config = fs::read_to_string(self.base.path().join(Self::MODELS).join(row.model).join("config.pbtxt"))?;
+        let delay = |ms: u64| format!("key: \"execute_delay_ms\" value {{ string_value: \"{ms}\" }}");
+        let config = config.replace(&format!("\"{}\"", row.model), &format!("\"{model}\""));
+        let config = config.replace(PATTERN, &planted.to_string()).replace(&delay(1), &delay(row.execution_ms));
+        fs::create_dir_all(repository.join(model).join("1"))?;
+        Ok(fs::write(repository.join(model).join("config.pbtxt"), config)?)
+    }
+
+    fn server(&self, repository: &Path) -> Command {
+        let mut command = of_native_models();
+        command.arg(format!("--server-arg=--model-repository={}", repository.display()));
+        command
+    }
+
+    fn setup(&self, trial: &Trial, address: SocketAddr) -> Setup {
+        Setup::new(scenario(trial.row.scene, address, &trial.model), Seed(trial.seed))
+    }
 }
 
 /// All runs: each fault always, and once with so many seeds.
@@ -60,19 +117,16 @@ pub(crate) fn trials(rows: &[Row], seeds: u64) -> Vec<Trial> {
 }
 
 /// Has all runs, and gives what came of each in their order.
-pub(crate) fn run_all(trials: &[Trial], at_a_time: usize) -> Result<Vec<Outcome>> {
-    let written = TempDir::new()?;
-    let base = written.path().join("base");
-    with_triton().args(["--fault", PATTERN, "--write-models"]).arg(&base).status()?;
+pub(crate) fn run_all<M: Models>(models: &M, trials: &[Trial], at_a_time: usize) -> Result<Vec<Outcome>> {
     let mut outcomes: Vec<Option<Outcome>> = trials.iter().map(|_| None).collect();
-    let mut shares = shares(trials);
+    let mut shares = shares(trials, M::OF_A_SERVER);
     // A server that dies of one run takes what shares it along: each of these gets another server, for itself.
     for _ in 0..2 {
         let mut untested = Vec::new();
         for share in shares {
             eprintln!("a server with {} models", share.len());
             let of_share: Vec<&Trial> = share.iter().map(|index| &trials[*index]).collect();
-            for (index, outcome) in share.iter().zip(on_one_server(&base, &of_share, at_a_time)?) {
+            for (index, outcome) in share.iter().zip(on_one_server(models, &of_share, at_a_time)?) {
                 if matches!(outcome.seen, Seen::CouldNotTest(_)) {
                     untested.push(vec![*index]);
                 }
@@ -85,7 +139,7 @@ pub(crate) fn run_all(trials: &[Trial], at_a_time: usize) -> Result<Vec<Outcome>
 }
 
 /// Which runs share a server: those that end it have one each, those that keep it from ending in good order one for all.
-fn shares(trials: &[Trial]) -> Vec<Vec<usize>> {
+fn shares(trials: &[Trial], of_a_server: usize) -> Vec<Vec<usize>> {
     let is = |faults: &'static [Fault]| {
         (0..trials.len()).filter(move |index| faults.contains(&trials[*index].row.fault)).collect::<Vec<_>>()
     };
@@ -95,22 +149,23 @@ fn shares(trials: &[Trial]) -> Vec<Vec<usize>> {
     let crashing = is(&[Fault::Crash, Fault::LoseFinalMark]);
     let others: Vec<_> =
         (0..trials.len()).filter(|index| !hanging.contains(index) && !crashing.contains(index)).collect();
-    let mut shares: Vec<Vec<usize>> = others.chunks(MODELS_OF_A_SERVER).map(<[_]>::to_vec).collect();
-    shares.extend(hanging.chunks(MODELS_OF_A_SERVER).map(<[_]>::to_vec));
+    let mut shares: Vec<Vec<usize>> = others.chunks(of_a_server).map(<[_]>::to_vec).collect();
+    shares.extend(hanging.chunks(of_a_server).map(<[_]>::to_vec));
     shares.extend(crashing.into_iter().map(|index| vec![index]));
     shares
 }
 
-fn on_one_server(base: &Path, trials: &[&Trial], at_a_time: usize) -> Result<Vec<Outcome>> {
+fn on_one_server(models: &impl Models, trials: &[&Trial], at_a_time: usize) -> Result<Vec<Outcome>> {
     let folder = TempDir::new()?;
     let repository = folder.path().join("models");
     for trial in trials {
-        write_model(base, &repository, trial)?;
+        models.write(&repository, trial)?;
     }
     let log = folder.path().join("server.log");
-    let server = Real::start(Some(&repository), &log)?;
-    let mut outcomes =
-        for_each(trials, at_a_time, |trial| against(server.address, trial.row.scene, &trial.model, trial.seed));
+    let mut command = models.server(&repository);
+    command.args(["--time-limit", SERVER_SECONDS]);
+    let server = Real::start(command, &log)?;
+    let mut outcomes = for_each(trials, at_a_time, |trial| run_and_judge(models.setup(trial, server.address)));
     server.stop()?;
     // A server that goes in good order tells how often its models did it.
     let log = fs::read_to_string(log).unwrap_or_default();
@@ -121,21 +176,17 @@ fn on_one_server(base: &Path, trials: &[&Trial], at_a_time: usize) -> Result<Vec
     Ok(outcomes)
 }
 
-fn write_model(base: &Path, repository: &Path, trial: &Trial) -> Result<()> {
-    let Trial { row, planted, model, .. } = trial;
-    let config = fs::read_to_string(base.join(row.model).join("config.pbtxt"))?;
-    let delay = |ms: u64| format!("key: \"execute_delay_ms\" value {{ string_value: \"{ms}\" }}");
-    let config = config.replace(&format!("\"{}\"", row.model), &format!("\"{model}\""));
-    let config = config.replace(PATTERN, &planted.to_string()).replace(&delay(1), &delay(row.execution_ms));
-    fs::create_dir_all(repository.join(model).join("1"))?;
-    Ok(fs::write(repository.join(model).join("config.pbtxt"), config)?)
-}
-
-fn with_triton() -> Command {
-    let mut command = Command::new(PathBuf::from(ROOT).join("scripts/with-triton"));
+/// What starts a server of the native models.
+pub(crate) fn of_native_models() -> Command {
+    let mut command = with_triton();
     command.args(["--shape", "2x4", "--execute-delay-ms", "1"]);
     command.args(["--idle-limit-ms", &IDLE_LIMIT.as_millis().to_string()]);
     command.args(["--fault-hold-ms", &HOLD.as_millis().to_string()]);
+    command
+}
+
+pub(crate) fn with_triton() -> Command {
+    let mut command = Command::new(PathBuf::from(ROOT).join("scripts/with-triton"));
     command.stderr(Stdio::null());
     command
 }
@@ -147,13 +198,8 @@ pub(crate) struct Real {
 }
 
 impl Real {
-    pub(crate) fn start(repository: Option<&Path>, log: &Path) -> Result<Self> {
-        let mut command = with_triton();
-        if let Some(repository) = repository {
-            command.arg(format!("--server-arg=--model-repository={}", repository.display()));
-        }
-        let time_limit: &[&str] = if repository.is_some() { &["--time-limit", SERVER_SECONDS] } else { &[] };
-        command.args(time_limit).arg("--log").arg(log).args(["--", "sh", "-c", "echo $TRITON_GRPC; read line || true"]);
+    pub(crate) fn start(mut command: Command, log: &Path) -> Result<Self> {
+        command.arg("--log").arg(log).args(["--", "sh", "-c", "echo $TRITON_GRPC; read line || true"]);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut address = String::new();
         BufReader::new(process.stdout.take().ok_or("no pipe")?).read_line(&mut address)?;

@@ -30,7 +30,7 @@ pub(crate) fn smallest(row: &Row, seed: u64) -> Option<(usize, bool)> {
         batches: true,
         one_step: false,
     };
-    let result = run_scenario(scenario.clone(), seed).ok()?;
+    let result = run_scenario(scenario.clone(), None, seed).ok()?;
     drop(server);
     let arithmetic = result.preflight.model.arithmetic;
     let run = Run {

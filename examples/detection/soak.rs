@@ -16,7 +16,8 @@ use reference::Server;
 use sequence_stress::{probe::SlotFinding, report::describe};
 
 use crate::harness::{
-    rows::{MODELS, Scene},
+    golden::golden_of,
+    rows::Scene,
     trial::{options, run_scenario, scenario_but, unhurried},
 };
 
@@ -31,6 +32,7 @@ const TELL_EACH: u64 = 10;
 pub(crate) struct Soaked {
     pub(crate) requests: u64,
     pub(crate) runs: u64,
+    pub(crate) answers: u64,
     /// Answers that could not be judged.
     pub(crate) unjudged: u64,
     /// Runs after which the slots were counted.
@@ -44,18 +46,24 @@ pub(crate) struct Soaked {
     pub(crate) seconds: u64,
 }
 
-/// Runs all scenarios with all models, with ever new seeds, until so many requests were sent.
-pub(crate) fn soak(requests: u64, first_seed: u64, at_a_time: usize, real: Option<SocketAddr>) -> Soaked {
-    let kinds = Scene::ALL.into_iter().flat_map(|scene| MODELS.iter().map(move |model| (scene, *model)));
+/// Runs all scenarios with these models, with ever new seeds, until so many requests were sent.
+pub(crate) fn soak(
+    models: &'static [&'static str],
+    requests: u64,
+    first_seed: u64,
+    at_a_time: usize,
+    real: Option<SocketAddr>,
+) -> Soaked {
+    let kinds = Scene::ALL.into_iter().flat_map(|scene| models.iter().map(move |model| (scene, *model)));
     let kinds: Vec<_> = kinds.filter(|(scene, model)| scene.suits(model)).collect();
     let (next, sent, soaked) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Soaked::default()));
     let began = Instant::now();
-    let at_a_time = if real.is_some() { at_a_time.min(MODELS.len()) } else { at_a_time };
+    let at_a_time = if real.is_some() { at_a_time.min(models.len()) } else { at_a_time };
     std::thread::scope(|scope| {
         for thread in 0..at_a_time {
             let (next, sent, soaked, kinds) = (&next, &sent, &soaked, &kinds);
             // On one real server a model has one run at a time.
-            let of_model = |index: usize| MODELS.iter().position(|model| *model == kinds[index].1).unwrap_or_default();
+            let of_model = |index: usize| models.iter().position(|model| *model == kinds[index].1).unwrap_or_default();
             let own = move |index: usize| real.is_none() || of_model(index) % at_a_time == thread;
             let of_thread: Vec<_> = (0..kinds.len()).filter(|index| own(*index)).collect();
             scope.spawn(move || {
@@ -82,6 +90,7 @@ fn one(
     sent: &AtomicU64,
     soaked: &Mutex<Soaked>,
 ) {
+    let golden = golden_of(scene, 1, model);
     let server = real.is_none().then(|| Server::start(options(scene, 1, Vec::new(), 0)).expect("a free port"));
     let address = real.or(server.as_ref().map(|server| server.address)).expect("one or the other");
     // tritonserver is known to lose slots where the ID of a cancelled stream is started again at once: there only rare IDs are cut.
@@ -96,7 +105,7 @@ fn one(
     let iterations = &mut scenario.populations[0].load.iterations;
     *iterations = iterations.and_then(|its| its.checked_mul(NonZeroU64::new(LONGER)?));
     let name = format!("scenario {}, model {model}, seed {seed}", scene.name());
-    let result = run_scenario(scenario, seed);
+    let result = run_scenario(scenario, golden, seed);
     let mut soaked = soaked.lock().expect("no thread panics with it");
     if soaked.runs.is_multiple_of(TELL_EACH) {
         eprintln!("{} requests, {} accused, {} failed", soaked.requests, soaked.accused.len(), soaked.failed.len());
@@ -112,6 +121,7 @@ fn one(
             sent.fetch_add(total.requests, Relaxed);
             soaked.requests += total.requests;
             soaked.runs += 1;
+            soaked.answers += total.answered();
             soaked.unjudged += total.unjudged;
             match &result.slots.finding {
                 SlotFinding::AllThere { .. } => soaked.slots_counted += 1,
@@ -130,10 +140,11 @@ fn one(
 impl Soaked {
     /// What it came to, a line each; at the end what was accused.
     pub(crate) fn told(&self) -> String {
-        let Self { requests, runs, unjudged, slots_counted, seconds, .. } = self;
+        let Self { requests, runs, answers, unjudged, slots_counted, seconds, .. } = self;
         let mut told = format!(
-            "{requests} requests in {runs} runs and {seconds} s, {unjudged} of them answered with what was not determined; \
+            "{requests} requests in {runs} runs and {seconds} s, {} answers judged, and {unjudged} with what was not determined; \
              the slots counted after {slots_counted} runs; {} violations",
+            answers - unjudged,
             self.accused.len()
         );
         for ((scene, model), requests) in &self.by_kind {

@@ -233,7 +233,7 @@ class Hosting:
         if not self.backends:
             raise HostingError("; ".join([f"there is nothing to serve in '{folder}'", *self.remarks()]))
         if self.fault and not any(hosted.can_commit(self.fault) for hosted in self.hosted.values()):
-            raise HostingError(f"no model of '{folder}' can have the fault {self.fault}: it is of models in the host with {self.needed()}")
+            raise HostingError(f"no model of '{folder}' can have the fault {self.fault}: {self.needed()}")
 
     def models(self):
         """The folders of the models."""
@@ -289,15 +289,16 @@ class Hosting:
         return [model.name for model in self.as_they_are] + [model.name for model, hosted in self.hosted.items() if not hosted.can_commit(self.fault)]
 
     def needed(self):
-        """What a model has to have for the fault."""
+        """What has to be so of a model for the fault."""
         count = states_needed(self.fault)
-        return f"{count} states that the server keeps" if count > 1 else "state that the server keeps"
+        states = {0: "", 1: " with state that the server keeps"}.get(count, f" with {count} states that the server keeps")
+        return f"it is of models in the host{states}"
 
     def remarks(self):
         """What is left out, a line for each reason."""
         without = self.without_fault() if self.fault else []
         if without:
-            yield f"fault {self.fault} is not planted in {self.shown(without)}: it is of models in the host with {self.needed()}"
+            yield f"fault {self.fault} is not planted in {self.shown(without)}: {self.needed()}"
         for reason, names in self.left_out.items():
             yield f"left out {self.shown(names)}: {reason}"
 

@@ -11,6 +11,7 @@ import tempfile
 import types
 import unittest
 from pathlib import Path
+from typing import ClassVar
 from unittest import mock
 
 from . import hosting, install
@@ -235,7 +236,7 @@ class Planting(Repository):
     def test_the_faults_are_those_of_the_table(self):
         self.assertEqual(hosting.fault_names(), list(host_module().FAULTS))
         self.assertLessEqual(set(host_module().STATES_NEEDED), set(hosting.fault_names()))
-        self.assertEqual([hosting.states_needed(fault) for fault in ("exchange-states", "keep-state")], [2, 1])
+        self.assertEqual([hosting.states_needed(fault) for fault in ("exchange-states", "keep-state", "off-by-one")], [2, 1, 0])
 
 
 class Runtimes(unittest.TestCase):
@@ -474,11 +475,42 @@ class Host(unittest.TestCase):
             "skip-step:once@1": [1, 10, 1, 30, 4, 60, 5],
             "execute-twice:once@3": [1, 10, 5, 30, 8, 60, 5],
             "execute-twice:0.0": [1, 10, 3, 30, 6, 60, 5],
+            "start-missing": [1, 10, 3, 30, 6, 60, 11],
+            "start-spurious:once@2": [1, 10, 3, 20, 6, 50, 5],
+            "off-by-one:once@3": [1, 10, 4, 30, 6, 60, 5],
+            "misdeliver:once@2": [1, 10, 30, 3, 6, 60, 5],
         }
         for fault, answers in expected.items():
             with self.subTest(fault=fault), tempfile.TemporaryDirectory() as folder:
                 self.assertEqual(self.sequences(self.faulty(fault, folder=folder)), answers)
-        self.assertEqual({fault.partition(":")[0] for fault in expected if fault} | {"exchange-states"}, set(self.module.FAULTS))
+        others = {"exchange-states", "stale-state", *self.OF_FORM}
+        self.assertEqual({fault.partition(":")[0] for fault in expected if fault} | others, set(self.module.FAULTS))
+
+    # What each fault of a response's form makes of [[3]], as INT32.
+    OF_FORM: ClassVar = {
+        "ready-missing": (None, {}),
+        "wrong-output-type": (None, {"OUTPUT": [[0.0]]}),
+        "wrong-output-shape": (None, {"OUTPUT": [3]}),
+        "empty-response": (None, {}),
+        "model-error": ("a planted fault: this step is answered with an error", {}),
+    }
+
+    def test_a_fault_of_a_response_changes_its_form(self):
+        for fault, (error, outputs) in self.OF_FORM.items():
+            with self.subTest(fault=fault), tempfile.TemporaryDirectory() as folder:
+                host = self.host(fault=f"{fault}:once@2", folder=folder)
+                first, second, third = (host.execute([Request(3, 7, True)])[0] for _ in range(3))
+                self.assertEqual((second.error, second.outputs), (error, outputs))
+                self.assertEqual([(right.error, right.outputs) for right in (first, third)], [(None, {"OUTPUT": [[3]]})] * 2)
+
+    def test_a_request_that_is_taken_for_an_idle_row_is_not_executed(self):
+        host = self.faulty("ready-missing:once@2", folder=self.enterContext(tempfile.TemporaryDirectory()))
+        self.assertEqual([self.answers(host, Request(1, 7, start)) for start in (True, False, False)], [[[1]], [None], [[2]]])
+
+    def test_a_stale_state_is_of_the_same_id(self):
+        host = self.faulty("stale-state")
+        self.assertEqual(self.answers(host, Request(1, 7, True), Request(10, 8, True)), [[1], [10]])
+        self.assertEqual(self.answers(host, Request(2, 8, True), Request(3, 7, True)), [[12], [4]])
 
     def test_a_fault_that_happens_once_is_of_one_instance(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -636,7 +668,7 @@ class Host(unittest.TestCase):
                 self.assertEqual([response.error is None for response in responses], [False, False])
                 self.assertEqual(host.fault.chances, before)
                 self.answers(host, Request(1, 7), Request(10, 8), Request(1, 9, True))
-                self.answers(host, Request(1, 7), Request(10, 8), Request(1, 6, True))
+                self.answers(host, Request(1, 7), Request(10, 8), Request(1, 9, True))
                 self.assertGreater(host.fault.chances, before)
 
     def test_a_fault_beside_a_rejected_request_is_of_the_others(self):

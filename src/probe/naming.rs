@@ -10,16 +10,23 @@ use super::{
 };
 use oracle::{
     Evidence, Violation,
-    diagnosis::{ModelFacts, Readings, explain_as, next_input, right_inputs, suppositions},
+    diagnosis::{ModelFacts, Readings, explain_as, right_inputs, suppositions, suppositions_after},
     golden::{Answered, Gathered, Golden},
     history::Scene,
 };
-use workload::{event::EventKind, inputs::InputSet, number::Number, sequence::RequestId};
+use workload::{
+    event::EventKind,
+    inputs::{Coded, InputSet},
+    number::Number,
+    sequence::RequestId,
+};
 
 /// The most violations that are looked into; by then everything is said.
 const LOOKED_INTO: usize = 20;
 /// How long that may take.
 const LONGEST: Duration = Duration::from_secs(20);
+/// So many steps of tracks show whether the idle server can be believed: a fault that always happens shows in them.
+const STEPS_BEFORE: usize = 6;
 
 /// Asks the idle server what it would have answered, and says of violations what that explains.
 pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violation]) {
@@ -29,7 +36,9 @@ pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violat
     }
     let Ok(player) = Player::new(site, Arc::clone(&golden)) else { return };
     let known = ModelFacts::of(&site.preflight.model);
-    let mut asking = Asking { player, golden: &golden, answers: HashMap::new(), until: Instant::now() + LONGEST };
+    let (width, until) = (player.width(), Instant::now() + LONGEST);
+    let mut asking = Asking { player, golden: &golden, width, steps: 0, answers: HashMap::new(), until };
+    asking.find_out_what_to_believe().await;
     for violation in violations.iter_mut().take(LOOKED_INTO) {
         asking.accuse_the_other(violation, scene, &known).await;
     }
@@ -47,13 +56,11 @@ pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violat
         };
         readings.insert(request, sum(&found));
         // What the sequence went on from tells causes apart.
-        if let Some((next, value)) = next_input(request, &scene.entries, &known)
+        if let Some((next, supposed)) = suppositions_after(request, &found, &scene.entries, &known)
             && let Some((seen, last)) = answer_to(next, scene, &golden)
+            && let Some(inputs) = asking.first_that_is(&supposed, last, &seen).await
         {
-            let inputs = [found.as_slice(), &[value]].concat();
-            if let Some(inputs) = asking.first_that_is(&[inputs], last, &seen).await {
-                readings.insert(next, sum(&inputs));
-            }
+            readings.insert(next, sum(&inputs));
         }
     }
     settle(violations, scene, &known, &golden, &readings);
@@ -97,6 +104,10 @@ fn answer_to(request: RequestId, scene: &Scene, golden: &Golden) -> Option<(Gath
 struct Asking<'a> {
     player: Player<'a>,
     golden: &'a Golden,
+    /// How many sequences are sent at a time.
+    width: usize,
+    /// The most steps of sequences that are believed.
+    steps: usize,
     /// What these inputs were answered with, the last of them.
     answers: HashMap<(Vec<Number>, Last), Option<Gathered>>,
     until: Instant,
@@ -127,15 +138,44 @@ impl Asking<'_> {
         violation.explanations = explain_as(violation, &scene.entries, known, &Readings::new());
     }
 
+    /// Finds out how many steps of tracks the server answers right, side by side or else alone: a fault that always happens spoils what it
+    /// says of other states, too.
+    async fn find_out_what_to_believe(&mut self) {
+        for width in [self.width, 1] {
+            let tracks = self.golden.inputs.tracks().iter().enumerate().take(width);
+            let first = |(track, of): (usize, &Coded)| {
+                let steps = 0..of.codes.len().min(STEPS_BEFORE);
+                steps.map(|step| self.golden.inputs.number(track, step)).collect::<Vec<_>>()
+            };
+            let tracks: Vec<_> = tracks.map(first).collect();
+            let Some(played) = self.played(&tracks, Last::WithoutEnd).await else { return };
+            let right = |(inputs, played): (&Vec<Number>, &Vec<Gathered>)| {
+                (1..=inputs.len())
+                    .find(|steps| !self.right_before(&inputs[..*steps], Last::WithoutEnd, played))
+                    .map(|wrong| wrong - 1)
+            };
+            (self.width, self.steps) =
+                (width, tracks.iter().zip(&played).filter_map(right).min().unwrap_or(usize::MAX));
+            if self.steps == usize::MAX {
+                return;
+            }
+        }
+    }
+
+    /// What the server answers to these sequences side by side; none where it does not, or not in time.
+    async fn played(&mut self, sequences: &[Vec<Number>], last: Last) -> Option<Vec<Vec<Gathered>>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        tokio::time::timeout(left, self.player.played(sequences, last)).await.ok()?.ok()
+    }
+
     /// The first of these inputs to which the server answers this.
     async fn first_that_is(&mut self, supposed: &[Vec<Number>], last: Last, seen: &Gathered) -> Option<Vec<Number>> {
-        // As many at a time as the model executes.
-        for some in supposed.chunks(self.player.width()) {
+        let believed: Vec<_> = supposed.iter().filter(|inputs| inputs.len() <= self.steps).cloned().collect();
+        for some in believed.chunks(self.width) {
             let is_asked = |inputs: &&Vec<Number>| self.answers.contains_key(&((*inputs).clone(), last));
             let unasked: Vec<_> = some.iter().filter(|inputs| !is_asked(inputs)).cloned().collect();
             if !unasked.is_empty() {
-                let left = self.until.saturating_duration_since(Instant::now());
-                let played = tokio::time::timeout(left, self.player.played(&unasked, last)).await.ok()?.ok()?;
+                let played = self.played(&unasked, last).await?;
                 for (inputs, played) in unasked.into_iter().zip(played) {
                     let answer = self.right_before(&inputs, last, &played).then(|| played.last().cloned()).flatten();
                     self.answers.insert((inputs, last), answer);
@@ -159,7 +199,14 @@ impl Asking<'_> {
         inputs.iter().zip(played).enumerate().all(|(place, (input, gathered))| {
             state = state.wrapping_add(*input);
             let has_end = last == Last::WithEnd && place + 1 == inputs.len();
-            self.golden.differs_from(self.golden.number_of(state, has_end), gathered).is_none()
+            let answer = self.golden.number_of(state, has_end);
+            // The same inputs in another order have the same sum, and lead to another state.
+            let is_known = self.golden.word(answer).is_some_and(|word| {
+                let numbers =
+                    word.lineage.steps().into_iter().map(|(track, step)| self.golden.inputs.number(track, step));
+                numbers.eq(inputs[..=place].iter().copied())
+            });
+            !is_known || self.golden.differs_from(answer, gathered).is_none()
         })
     }
 }

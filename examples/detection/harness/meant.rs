@@ -20,7 +20,7 @@ use workload::{
 };
 
 use super::{
-    rows::{ROWS, Row},
+    rows::Row,
     trial::{HOLD, Outcome, models, run_and_judge},
 };
 
@@ -103,10 +103,9 @@ pub struct Meant {
 
 /// All of them, one by one.
 pub fn all() -> Vec<Meant> {
-    let row = |fault| ROWS.iter().find(|row| row.fault == fault).expect("every fault has its row");
     let of = |(scenario, faults): &(&'static str, &'static [Fault])| {
         let scenario = *scenario;
-        faults.iter().map(move |fault| Meant { scenario, row: row(*fault) })
+        faults.iter().map(move |fault| Meant { scenario, row: Row::of(*fault) })
     };
     MEANT.iter().flat_map(of).collect()
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "the short form, a test, uses its part")]
 
+pub mod golden;
 pub mod meant;
 pub mod plain;
 pub mod rows;

@@ -1,10 +1,11 @@
 //! One run against a server with planted faults, or with none, and what came of it.
 
-use std::{collections::BTreeSet, mem, net::SocketAddr, path::Path, time::Duration};
+use std::{collections::BTreeSet, mem, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use oracle::{
     Violation, ViolationKind,
     diagnosis::Cause,
+    golden::Golden,
     history::{self, Entry, Item, Keep, Reader},
 };
 use rand::RngExt as _;
@@ -25,13 +26,15 @@ use workload::{
 };
 
 use super::{
+    golden::golden_of,
     plain::{self, Plain},
-    rows::{Row, Scene, names_rightly},
+    rows::{Row, Scene},
 };
 
 /// A run tells its progress every 100 ms. Who comes to it later than this was kept from running.
 const PROGRESS_WITHIN: Duration = Duration::from_millis(150);
-/// How long a run goes on after its first violation, for what that one is explained by.
+/// How long a run goes on after its first violation, for what that one is explained by. Where golden outputs judge, it goes on to its end:
+/// what such a violation is explained by the idle server says then.
 const FOLLOW_UP: Duration = Duration::from_millis(500);
 /// For how long a fault holds up what it makes late: longer than any answer is waited for.
 pub const HOLD: Duration = Duration::from_secs(12);
@@ -93,13 +96,9 @@ impl Outcome {
         self.found()?.first.explanations.first().map(|explanation| explanation.cause)
     }
 
-    /// Whether the first violation is put down to one of these faults.
-    pub fn is_named_rightly(&self, planted: &[Planted]) -> bool {
-        let Some(named) = self.named() else { return false };
-        planted.iter().any(|planted| {
-            let always = *planted == Planted::always(planted.fault);
-            names_rightly(planted.fault, named, always)
-        })
+    /// Whether the first violation is put down to the row's fault, which happened once, or always.
+    pub fn is_named_rightly(&self, row: &Row, always: bool) -> bool {
+        self.named().is_some_and(|named| row.is_named_rightly_by(named, always))
     }
 
     /// What was seen, for those who look for why.
@@ -137,18 +136,22 @@ pub fn options(scene: Scene, execution_ms: u64, faults: Vec<Planted>, seed: u64)
 
 /// Runs a row's scenario against a reference server that commits these faults.
 pub fn in_reference(row: &Row, planted: &[Planted], seed: u64) -> Outcome {
+    let golden = golden_of(row.scene, row.execution_ms, row.model);
     let _simulation = Simulation::begin();
     let server = Server::start(options(row.scene, row.execution_ms, planted.to_vec(), seed)).expect("a free port");
-    let outcome = run_and_judge(watching(scenario(row.scene, server.address, row.model), &server, seed));
+    let setup = watching(scenario(row.scene, server.address, row.model), &server, seed);
+    let outcome = run_and_judge(Setup { golden, ..setup });
     let committed = planted.iter().map(|planted| server.committed(planted.fault)).sum();
     Outcome { committed: Some(committed), ..outcome }
 }
 
 /// Runs a scene against a correct reference server.
-pub fn correct_in_reference(scene: Scene, model: &str, seed: u64) -> Outcome {
+pub fn correct_in_reference(scene: Scene, model: &'static str, seed: u64) -> Outcome {
+    let golden = golden_of(scene, 1, model);
     let _simulation = Simulation::begin();
     let server = Server::start(options(scene, 1, Vec::new(), seed)).expect("a free port");
-    run_and_judge(watching(unhurried(scenario(scene, server.address, model)), &server, seed))
+    let setup = watching(unhurried(scenario(scene, server.address, model)), &server, seed);
+    run_and_judge(Setup { golden, ..setup })
 }
 
 /// A run that looks at the reference server's memory, too.
@@ -176,11 +179,6 @@ pub fn scenario_but(scene: Scene, address: SocketAddr, model: &str, otherwise: &
     Scenario::resolve(&Source::from_text(scene.name(), &text), overrides).expect("a scenario")
 }
 
-/// Runs a scene against a server, until some time after the first violation.
-pub fn against(address: SocketAddr, scene: Scene, model: &str, seed: u64) -> Outcome {
-    run_and_judge(Setup::new(scenario(scene, address, model), Seed(seed)))
-}
-
 /// Makes a run, until some time after the first violation, and looks at what was recorded, too.
 pub fn run_and_judge(setup: Setup) -> Outcome {
     let folder = TempDir::new().expect("a folder");
@@ -205,16 +203,17 @@ pub fn run_and_judge(setup: Setup) -> Outcome {
     }
 }
 
-/// Runs a scenario, until some time after the first violation.
-pub fn run_scenario(scenario: Scenario, seed: u64) -> Result<RunResult, String> {
-    run_until_found(Setup::new(scenario, Seed(seed))).map(|(result, _)| result)
+/// Runs a scenario, until some time after the first violation; golden outputs judge a model without a formula.
+pub fn run_scenario(scenario: Scenario, golden: Option<Arc<Golden>>, seed: u64) -> Result<RunResult, String> {
+    run_until_found(Setup { golden, ..Setup::new(scenario, Seed(seed)) }).map(|(result, _)| result)
 }
 
 /// What the run has shown, and for how long it was kept from running.
 fn run_until_found(setup: Setup) -> Result<(RunResult, Duration), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|why| why.to_string())?;
     let (interrupt, interrupts) = mpsc::channel(1);
-    let mut impatient = Impatient { interrupt, is_told: false, elapsed: Duration::ZERO, held_up: Duration::ZERO };
+    let goes_on = setup.golden.is_some();
+    let mut impatient = Impatient { interrupt, goes_on, elapsed: Duration::ZERO, held_up: Duration::ZERO };
     let run = run(setup, &mut impatient, interrupts);
     let result = if simulation::is_on() { simulation::wait_for(run) } else { runtime.block_on(run) };
     let result = result.map_err(|error| error.to_string())?;
@@ -224,7 +223,8 @@ fn run_until_found(setup: Setup) -> Result<(RunResult, Duration), String> {
 /// Ends a run some time after its first violation, and sees whether it is told of its progress in time.
 struct Impatient {
     interrupt: mpsc::Sender<()>,
-    is_told: bool,
+    /// Whether it needs no more to be interrupted.
+    goes_on: bool,
     elapsed: Duration,
     held_up: Duration,
 }
@@ -238,7 +238,7 @@ impl Observer for Impatient {
     }
 
     fn violation(&mut self, _violation: &Violation) {
-        if !mem::replace(&mut self.is_told, true) {
+        if !mem::replace(&mut self.goes_on, true) {
             let interrupt = self.interrupt.clone();
             Handle::current().spawn(async move {
                 tokio::time::sleep(FOLLOW_UP).await;

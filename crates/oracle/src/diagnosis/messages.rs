@@ -8,6 +8,7 @@ use super::{
 use crate::history::Entry;
 use workload::{
     event::{EventKind, Received},
+    inputs::ElementType,
     tensor::{Tensor, TensorData, elements},
 };
 
@@ -70,15 +71,19 @@ fn received<'q>(question: &Question<'q>) -> Option<&'q Received> {
 
 /// Whether an output that does not hold what its shape says is too long or too short.
 pub(super) fn size(question: &Question) -> Cause {
-    let output = received(question).and_then(|received| received.result.as_ref().ok()?.outputs.first());
-    let held = output.map_or(0, |output| match &output.data {
+    let response = received(question).and_then(|received| received.result.as_ref().ok());
+    let outputs = response.map_or(&[][..], |response| &response.outputs);
+    let held = |output: &Tensor| match &output.data {
         TensorData::Raw(bytes) => bytes.len(),
         TensorData::Int32(elements) => elements.len() * 4,
         TensorData::Absent => 0,
-    });
-    let due =
-        output.map_or(1, |output| elements(&output.shape)).saturating_mul(question.known.arithmetic.datatype.bytes());
-    if held > due { Cause::OutputTooLong } else { Cause::OutputTooShort }
+    };
+    let of_element = |output: &Tensor| {
+        let size = ElementType::named(&output.datatype).and_then(ElementType::size);
+        size.unwrap_or_else(|| question.known.arithmetic.datatype.bytes())
+    };
+    let is_too_long = |output: &Tensor| held(output) > elements(&output.shape).saturating_mul(of_element(output));
+    if outputs.iter().any(is_too_long) { Cause::OutputTooLong } else { Cause::OutputTooShort }
 }
 
 /// How many outputs the answer has; what the model says of the request comes all the same.

@@ -8,6 +8,8 @@ use super::{
     sums::{Case, SMALL},
 };
 
+use std::cmp::Ordering;
+
 use workload::{event::Nanos, number::Number};
 
 /// How many of the matches nearest in time are looked at.
@@ -23,10 +25,14 @@ pub(super) fn explain(case: &Case) -> Vec<Hypothesis> {
     all
 }
 
-/// A step of another sequence that went on from a state.
+/// A step of another sequence that went on from a state that was not its own.
 pub(super) fn who_found(case: &Case, state: Number) -> Option<Spot> {
     let story = case.story;
-    let found = |spot: &Spot| !story.asked(*spot).step.start && story.asked(*spot).base() == Some(state);
+    let found = |spot: &Spot| {
+        let asked = story.asked(*spot);
+        // In a model without a formula another sequence may have the same inputs, and by right the same state.
+        !asked.step.start && asked.base() == Some(state) && asked.sum() != asked.right
+    };
     let nearest = |spot: &Spot| story.asked(*spot).at().abs_diff(case.at);
     story.others(case.spot.sequence).filter(found).min_by_key(nearest)
 }
@@ -53,7 +59,18 @@ fn of_states(case: &Case) -> Vec<Hypothesis> {
     if case.base.is_zero() || case.base == case.before || own {
         return Vec::new();
     }
-    who_left(case, case.base).into_iter().flat_map(|other| of_state(case, other)).collect()
+    let mut left = who_left(case, case.base);
+    // Of sequences that had the same inputs START goes on from one that is over.
+    if left.iter().any(|other| is_stale(case, *other)) {
+        left.retain(|other| is_stale(case, *other));
+    }
+    left.into_iter().flat_map(|other| of_state(case, other)).collect()
+}
+
+/// Whether a START went on from what another sequence of the ID left, or one that was not heard of any more.
+fn is_stale(case: &Case, other: Spot) -> bool {
+    let same_id = case.story.told(other).context == case.story.told(case.spot).context;
+    case.asked.step.start && (same_id || is_left(case, other))
 }
 
 fn of_state(case: &Case, other: Spot) -> Vec<Hypothesis> {
@@ -63,11 +80,7 @@ fn of_state(case: &Case, other: Spot) -> Vec<Hypothesis> {
         let clue = Clue::FromSequence { state: case.base, sequence: told.id() };
         return vec![Hypothesis::new(Cause::Overlap, 1, Fit::Yes, [clue])];
     }
-    if case.asked.step.start && (same_id || is_left(case, other)) {
-        stale(case, other)
-    } else {
-        pair::explain(case, other)
-    }
+    if is_stale(case, other) { stale(case, other) } else { pair::explain(case, other) }
 }
 
 /// Whether the two were under way at once.
@@ -86,9 +99,16 @@ fn is_left(case: &Case, other: Spot) -> bool {
 /// END of another sequence of the ID, which was live too, took the state away.
 pub(super) fn ended_by_another(case: &Case) -> Option<Hypothesis> {
     let mine = case.story.told(case.spot);
-    let of_id = |told: &Told| told.context == mine.context && told.steps.iter().any(|asked| asked.step.end);
+    let (first, here) = (mine.steps.first()?, case.asked);
+    // The order of a stream tells where times are equal, or where there is none.
+    let by_time = |end: &Asked, at: Nanos| end.answer.as_ref().map(|_| end.at().cmp(&at)).filter(|order| order.is_ne());
+    let may_be_between = |end: &Asked| {
+        by_time(end, first.at()).map_or_else(|| !first.is_behind(end), Ordering::is_gt)
+            && by_time(end, case.at).map_or_else(|| !end.is_behind(here), Ordering::is_lt)
+    };
+    let ends = |told: &Told| told.steps.iter().any(|asked| asked.step.end && may_be_between(asked));
     let others = case.story.besides(case.spot.sequence).map(|(_, told)| told);
-    let other = others.filter(|told| of_id(told)).find(|told| overlaps(case, told))?;
+    let other = others.filter(|told| told.context == mine.context && ends(told)).find(|told| overlaps(case, told))?;
     let clue = Clue::EndOfAnother { sequence: other.id() };
     Some(Hypothesis::new(Cause::Overlap, 1, Fit::Yes, [clue]))
 }

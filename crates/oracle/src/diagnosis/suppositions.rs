@@ -13,7 +13,7 @@ use crate::{Violation, history::Entry};
 use workload::{number::Number, sequence::RequestId};
 
 /// The most suppositions about one answer.
-const SUPPOSED_MAX: usize = 160;
+const SUPPOSED_MAX: usize = 480;
 /// How many of a sequence's own steps are supposed to be missing, or executed twice.
 const OWN_MAX: usize = 8;
 /// How many of another's steps, those answered nearest in time, are supposed to have left the state.
@@ -42,11 +42,20 @@ pub fn right_inputs(request: RequestId, window: &[Entry], known: &ModelFacts) ->
     inputs(&story.told(spot).steps[..=spot.step])
 }
 
-/// What the next step of a sequence is given where the one before it was given this.
-pub fn next_input(request: RequestId, window: &[Entry], known: &ModelFacts) -> Option<(RequestId, Number)> {
+/// The step after a request in its sequence, and the inputs that the server may have executed when it answered that, where it executed
+/// these when it answered the request: it went on from them, or the request was executed elsewhere.
+pub fn suppositions_after(
+    request: RequestId,
+    executed: &[Number],
+    window: &[Entry],
+    known: &ModelFacts,
+) -> Option<(RequestId, Vec<Vec<Number>>)> {
     let story = Story::new(window, known.arithmetic, &Readings::new());
-    let next = story.next(story.find(request)?)?;
-    is_executed(next).then_some((next.step.request, next.step.value))
+    let spot = story.find(request)?;
+    let next = story.next(spot).filter(|next| is_executed(next))?;
+    let before = inputs(&story.told(spot).steps[..spot.step]);
+    let bases = [Some(executed.to_vec()), before].into_iter().flatten();
+    Some((next.step.request, bases.map(|base| [base.as_slice(), &[next.step.value]].concat()).collect()))
 }
 
 /// What may be the cause of a violation where some answers were found to be those of states.
@@ -108,16 +117,30 @@ fn of_others(story: &Story, spot: Spot) -> Vec<Vec<Number>> {
     let (value, at) = (asked.step.value, asked.at());
     let mine = inputs(&story.told(spot).steps[..spot.step]).filter(|_| !asked.step.start);
     let mut found = Vec::new();
-    for (_, told) in story.besides(spot.sequence) {
+    for (sequence, told) in story.besides(spot.sequence) {
+        // START is likelier to meet what the ID's last sequence left than what is nearer in time.
+        let is_predecessor = asked.step.start && story.predecessor(spot.sequence) == Some(sequence);
         // Of steps that are sent one behind the other, only the times of the answers tell which came before this one.
         let sent = |step: &usize| told.steps[*step].sent_at <= at && is_executed(&told.steps[*step]);
         let mut near: Vec<_> = (0..told.steps.len()).filter(sent).collect();
         near.sort_by_key(|step| told.steps[*step].at().abs_diff(at));
-        for step in near.into_iter().take(OF_ANOTHER) {
+        // However long ago a sequence that is under way was answered last, its state is there: after that step, or the one before, where
+        // that step was in the same batch.
+        let latest = near.iter().copied().filter(|step| told.steps[*step].at() <= at).max();
+        let is_live = told.last_at() >= at || told.is_open();
+        let is_latest = |step| is_live && latest.is_some_and(|latest| step == latest || step + 1 == latest);
+        for (place, step) in near.into_iter().enumerate() {
+            let is_near = place < OF_ANOTHER;
+            let comes_first = is_latest(step) || is_predecessor && is_near;
+            // A stream whose responses wait for an earlier one tells nothing of when its steps were executed.
+            let is_held = told.steps[step].at() > at;
+            if !(is_near || comes_first || is_held) {
+                continue;
+            }
             let Some(theirs) = inputs(&told.steps[..=step]) else { continue };
-            let distance = told.steps[step].at().abs_diff(at);
+            let distance = if comes_first { 0 } else { told.steps[step].at().abs_diff(at) };
             found.push((distance, [theirs.as_slice(), &[value]].concat()));
-            if let Some(mine) = &mine {
+            if let Some(mine) = mine.as_ref().filter(|_| is_near) {
                 let stray = told.steps[step].step.value;
                 found.push((distance.saturating_add(1), [mine.as_slice(), &[stray, value]].concat()));
             }

@@ -40,6 +40,7 @@ fn what_the_model_saw_names_the_signal_and_the_slot() {
 #[test]
 fn answers_of_another_form() {
     let named = |name: &str| workload::tensor::Tensor { name: name.to_owned(), ..output(4) };
+    let of_a_byte = |bytes| workload::tensor::Tensor { datatype: "INT8".to_owned(), ..output(bytes) };
     for (kind, outputs, expected) in [
         (ViolationKind::WrongOutputName, vec![named("OTHER")], OutputName),
         (ViolationKind::WrongOutputName, vec![output(4), named("OTHER")], OutputSurplus),
@@ -49,6 +50,9 @@ fn answers_of_another_form() {
         (ViolationKind::WrongOutputShape, vec![output(4)], OutputShape),
         (ViolationKind::WrongOutputSize, vec![output(8)], OutputTooLong),
         (ViolationKind::WrongOutputSize, vec![output(3)], OutputTooShort),
+        // What a model without a formula has is of any type.
+        (ViolationKind::WrongOutputSize, vec![of_a_byte(2)], OutputTooLong),
+        (ViolationKind::WrongOutputSize, vec![of_a_byte(1), of_a_byte(0)], OutputTooShort),
         (ViolationKind::WrongModel, vec![output(4)], OtherModelsName),
     ] {
         let mut tale = Tale::default();

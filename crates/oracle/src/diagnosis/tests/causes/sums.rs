@@ -256,6 +256,40 @@ fn two_sequences_of_one_id_in_a_model_that_keeps_state_by_id() {
     );
     assert_eq!(causes(&tale.wrong_sum(&keyed(), (0, 1, 1), sums(&B)[1]))[0], Overlap);
     assert_ne!(causes(&tale.wrong_sum(&known(), (0, 1, 1), sums(&B)[1]))[0], Overlap);
+    // One that was executed before the START took nothing away, although the START was sent before its response came.
+    let mut tale = Tale::default();
+    tale.send(0, 0, &A).send(0, 1, &B).answer(0, 0, 0, &sums(&A)).answer(0, 1, 0, &[B[0]]).answer(
+        0,
+        1,
+        1,
+        &sums(&B[1..]),
+    );
+    assert_eq!(causes(&tale.wrong_sum(&keyed(), (0, 1, 1), sums(&B)[1]))[0], StateReset);
+}
+
+#[test]
+fn another_sequence_that_had_the_same_inputs_is_no_culprit() {
+    // It has the state that this one lost by right.
+    let right = sums(&A);
+    let mut tale = Tale::default();
+    tale.send(0, 0, &A)
+        .send(1, 0, &A)
+        .answer(0, 0, 0, &right[..2])
+        .answer(0, 0, 2, &sums(&A[2..]))
+        .answer(1, 0, 0, &right);
+    assert_eq!(causes(&tale.wrong_sum(&keyed(), (0, 0, 2), right[2]))[0], StateReset);
+    // One that is over left what START went on from, and not one that has it as well and goes on.
+    let (left, longer) = (sums(&B), [&B[..], &A].concat());
+    let last = *left.last().expect("it has steps");
+    let mut tale = Tale::default();
+    tale.send(1, 0, &B).send(2, 0, &longer).answer(1, 0, 0, &left).answer(2, 0, 0, &sums(&longer)[..=B.len()]);
+    tale.send(0, 0, &A).answer(0, 0, 0, &sums_from(last, &A)).answer(
+        2,
+        0,
+        left.len() + 1,
+        &sums(&longer)[left.len() + 1..],
+    );
+    assert_eq!(causes(&tale.wrong_sum(&known(), (0, 0, 0), right[0]))[0], StaleStateOfSlot);
 }
 
 #[test]
