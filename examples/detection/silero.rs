@@ -5,7 +5,7 @@ use std::{
     fs,
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     sync::Arc,
 };
 
@@ -48,7 +48,7 @@ impl Silero {
         let inputs = silero.written.path().join("streams.json");
         let mut write = Command::new(PathBuf::from(ROOT).join("scripts/silero"));
         write.arg(silero.models()).args(["--idle-limit-ms", IDLE_LIMIT_MS]).arg("--inputs").arg(&inputs);
-        if !write.args(["--streams", STREAMS, "--frames", FRAMES]).status()?.success() {
+        if !write.args(["--streams", STREAMS, "--frames", FRAMES]).stdout(Stdio::null()).status()?.success() {
             return Err("scripts/silero writes no models".into());
         }
         let server = Real::start(silero.server(&silero.models()), &silero.written.path().join("log"))?;
