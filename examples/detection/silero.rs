@@ -100,8 +100,8 @@ impl Models for Silero {
     fn setup(&self, trial: &Trial, address: SocketAddr) -> Setup {
         // The models differ in their names and faults alone.
         let golden = &self.golden[trial.row.model];
-        let mut own = Golden::from_bytes(golden.to_bytes()).expect("it was written here");
-        own.identity = Identity { model: trial.model.clone(), configuration: None, ..own.identity };
+        let identity = Identity { model: trial.model.clone(), configuration: None, ..golden.identity.clone() };
+        let own = golden.of_another(identity);
         let scenario = silero_scenario(trial.row.scene, address, &trial.model);
         Setup { golden: Some(Arc::new(own)), ..Setup::new(scenario, Seed(trial.seed)) }
     }

@@ -139,6 +139,13 @@ impl Golden {
         golden
     }
 
+    /// The same golden outputs of another model, which answers as this one does.
+    #[must_use]
+    pub fn of_another(&self, identity: Identity) -> Self {
+        let seen = self.words.iter().map(|word| (word.lineage, Arc::clone(&word.responses)));
+        Self::new(identity, Arc::clone(&self.inputs), self.outputs.clone(), self.facts.clone(), seen)
+    }
+
     /// The known states.
     pub fn words(&self) -> &[Word] {
         &self.words

@@ -283,12 +283,8 @@ fn another_sequence_that_had_the_same_inputs_is_no_culprit() {
     let last = *left.last().expect("it has steps");
     let mut tale = Tale::default();
     tale.send(1, 0, &B).send(2, 0, &longer).answer(1, 0, 0, &left).answer(2, 0, 0, &sums(&longer)[..=B.len()]);
-    tale.send(0, 0, &A).answer(0, 0, 0, &sums_from(last, &A)).answer(
-        2,
-        0,
-        left.len() + 1,
-        &sums(&longer)[left.len() + 1..],
-    );
+    let behind = u32::try_from(left.len() + 1).expect("few");
+    tale.send(0, 0, &A).answer(0, 0, 0, &sums_from(last, &A)).answer(2, 0, behind, &sums(&longer)[left.len() + 1..]);
     assert_eq!(causes(&tale.wrong_sum(&known(), (0, 0, 0), right[0]))[0], StaleStateOfSlot);
 }
 
