@@ -6,14 +6,14 @@ use std::{mem, path::Path, sync::Arc, time::Duration};
 
 use self::timeline::Timeline;
 use crate::{
-    frame::{Footer, Header},
+    frame::{Footer, Header, OutputsJudged},
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
     recorder::{Recorder, Tally},
     run::{Interrupted, Memory, RunResult},
 };
 use oracle::{
     Explainer, LongestWait, Occupancy, VIOLATIONS_KEPT, Violation,
-    golden::{Expectation, Golden},
+    golden::{Expectation, Golden, Identity},
     history::{Damage, Entry, Item, Reader, Scene},
 };
 use wire::transport::GoAways;
@@ -65,15 +65,9 @@ pub fn check_by(
     let mut header: Header = serde_json::from_value(header)
         .map_err(|error| unusable(format!("the first line is not that of such a history: {error}")))?;
     if header.rules.arithmetic.formula.is_golden() {
-        let of_it = golden.filter(|golden| golden.identity.model == header.rules.model);
-        let missing = || {
-            format!(
-                "the run was judged by golden outputs of model '{}': name the file (--golden FILE)",
-                header.rules.model
-            )
-        };
-        let of_it = of_it.ok_or_else(|| unusable(missing()))?;
-        let expectation = Expectation::of(Arc::clone(of_it));
+        let judged =
+            header.outputs.as_ref().ok_or_else(|| unusable("it does not say what judged outputs".to_owned()))?;
+        let expectation = Expectation::of(expected(judged, golden).map_err(unusable)?);
         header.rules.golden = Some(expectation.clone());
         header.preflight.golden = Some(expectation);
     }
@@ -106,6 +100,23 @@ pub fn check_by(
         }
     }
     Ok(check.conclude(header, damage, damages))
+}
+
+/// What judged a run's outputs: golden ones, which are the file's that was named, or nothing.
+fn expected(judged: &OutputsJudged, golden: Option<&Arc<Golden>>) -> Result<Arc<Golden>, String> {
+    let Identity { model, inputs, .. } = &judged.of;
+    match golden {
+        Some(golden) if golden.identity.model != *model => {
+            Err(format!("the golden file is of model '{}', and the run is of model '{model}'", golden.identity.model))
+        }
+        Some(golden) if golden.identity.inputs != *inputs => Err(format!(
+            "the golden file of model '{model}' has other inputs than the run had: name the one that the run was judged by (--golden FILE)"
+        )),
+        Some(golden) => Ok(Arc::clone(golden)),
+        None => judged.without_golden().map(Arc::new).ok_or_else(|| {
+            format!("the run was judged by golden outputs of model '{model}': name the file (--golden FILE)")
+        }),
+    }
 }
 
 struct Check<'c> {

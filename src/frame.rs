@@ -1,6 +1,6 @@
 //! What a history says besides the events: its first line and its last.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,11 +13,12 @@ use crate::{
 };
 use oracle::{
     Rules, Violation, ViolationKind,
+    golden::{Facts, Golden, Identity, Output},
     history::{FORMAT, Kept, Options, VERSION},
 };
 use reference::ServerSetup;
 use wire::transport::GoAways;
-use workload::{claim::Claims, scenario::Scenario, seed::Seed};
+use workload::{claim::Claims, inputs::InputSet, scenario::Scenario, seed::Seed};
 
 /// What a run is to record.
 #[derive(Clone, Debug)]
@@ -71,6 +72,33 @@ pub struct Header {
     pub preflight: Preflight,
     /// What a correct server may do.
     pub rules: Rules,
+    /// What judged the outputs of a model without a formula.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<OutputsJudged>,
+}
+
+/// What judged the outputs of a model without a formula.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutputsJudged {
+    /// Of which model and inputs the golden outputs are.
+    pub of: Identity,
+    /// The outputs that were asked for, and how each is compared.
+    outputs: Vec<Output>,
+    /// Whether there were golden outputs.
+    has_golden: bool,
+}
+
+impl OutputsJudged {
+    fn new(golden: &Golden) -> Self {
+        Self { of: golden.identity.clone(), outputs: golden.outputs.clone(), has_golden: !golden.words().is_empty() }
+    }
+
+    /// What the run expected of outputs, where it had no golden ones.
+    pub(super) fn without_golden(&self) -> Option<Golden> {
+        let inputs = || Arc::new(InputSet::new(Vec::new()));
+        (!self.has_golden).then(|| Golden::new(self.of.clone(), inputs(), self.outputs.clone(), Facts::default(), []))
+    }
 }
 
 /// The last line of a history: what the events do not tell.
@@ -140,6 +168,7 @@ impl Header {
             hints: *hints,
             preflight: preflight.clone(),
             rules: preflight.rules(scenario),
+            outputs: preflight.golden.as_ref().map(|golden| OutputsJudged::new(golden)),
         }
     }
 }

@@ -543,6 +543,15 @@ fn each_command_takes_the_golden_file_and_says_where_it_needs_one() {
         }
     }
 
+    // Where nothing is expected of outputs, the history says so, and needs no golden file.
+    let blind = ["--embedded", "-m", GRU, "--execution-time", "1ms", "--expect", "none", "-i", "6", "-r", "7"];
+    let (code, text) = told_by(&[&blind, &["--history", &history, "--history-keep", "all"]]);
+    assert!(code == Some(0) && text.contains("later responses to the same steps"), "{text}");
+    let (code, text) = told(&["check", &history]);
+    assert!(code == Some(0) && text.contains("VALID"), "{text}");
+    let (code, text) = told(&["check", &history, "--golden", &golden]);
+    assert!(code == Some(2) && text.contains("has other inputs than the run had"), "{text}");
+
     // What was changed or cut short is not used.
     let mut bytes = std::fs::read(&golden).expect("a file");
     bytes.truncate(bytes.len() - 1);
