@@ -39,6 +39,8 @@ pub(crate) enum Doubt {
     BrokenOff(String),
     /// No sequence ran to its end with answers that could be judged.
     NothingJudged,
+    /// No output of a model without a formula is deterministic enough to be judged.
+    NoOutputJudged,
     /// Too few states of a model without a formula can be told apart.
     Fingerprints {
         distinct: u64,
@@ -136,10 +138,14 @@ impl Judged<'_> {
         } else if self.unjudged_percent() > UNJUDGED_PERCENT_MAX {
             doubts.push(Doubt::Unjudged { unjudged, answered });
         }
-        let golden = self.result.preflight.golden.as_ref().filter(|golden| golden.judges());
-        if let Some(golden) = golden.filter(|golden| !golden.facts.fingerprints.are_enough()) {
+        // Where nobody expects anything of outputs, there are no golden ones.
+        if let Some(golden) = self.result.preflight.golden.as_ref().filter(|golden| !golden.words().is_empty()) {
             let Fingerprints { distinct, pairs } = golden.facts.fingerprints;
-            doubts.push(Doubt::Fingerprints { distinct, pairs });
+            if !golden.judges() {
+                doubts.push(Doubt::NoOutputJudged);
+            } else if !golden.facts.fingerprints.are_enough() {
+                doubts.push(Doubt::Fingerprints { distinct, pairs });
+            }
         }
         let unanswered = total.requests.saturating_sub(answered);
         if unanswered * 100 > total.requests * UNANSWERED_PERCENT_MAX {

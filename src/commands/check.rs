@@ -36,7 +36,7 @@ fn check_one(golden: Option<&Arc<Golden>>, file: &str, quiet: bool, files: Files
     let checked = match check_history(golden, Path::new(file), &mut |_| ()) {
         Ok(checked) => checked,
         Err(damage) => {
-            say_error(&format!("{file}: {damage}; no part of the file is readable"));
+            say_error(&format!("{file}: {damage}; nothing of the file was judged"));
             return DAMAGED;
         }
     };

@@ -12,7 +12,7 @@ use crate::{report::counted, run::Progress};
 use workload::scenario::{Load, Population, Scenario};
 
 const LINE_EVERY: Duration = Duration::from_secs(5);
-/// The rate that is shown is that of so long.
+/// The rate that a line on a terminal shows is that of so long; one that stays shows the rate since the one before.
 const RATE_OVER: Duration = Duration::from_secs(1);
 /// The percentiles that are shown are those of so long.
 const PERCENTILES_OVER: Duration = Duration::from_secs(10);
@@ -35,11 +35,11 @@ impl Display {
             return Self::Nothing;
         }
         if verbose || !stderr().is_terminal() {
-            return Self::Lines { next: LINE_EVERY, recent: Recent::default() };
+            return Self::Lines { next: LINE_EVERY, recent: Recent::over(LINE_EVERY) };
         }
         // What does not fit is cut.
         let style = ProgressStyle::with_template("{wide_msg}").expect("the template is right, as every run shows");
-        Self::Line(ProgressBar::no_length().with_style(style), Recent::default())
+        Self::Line(ProgressBar::no_length().with_style(style), Recent::over(RATE_OVER))
     }
 
     /// Takes in how far the run is. `slots` is how many the model has, if that is known.
@@ -94,8 +94,10 @@ fn share_done(scenario: &Scenario, progress: &Progress) -> f64 {
 }
 
 /// What was seen in the last seconds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Recent {
+    /// The rate is that of so long.
+    rate_over: Duration,
     looks: VecDeque<Progress>,
     /// When the last response came, and how many there were by then.
     answered: (Duration, u64),
@@ -113,6 +115,10 @@ struct Recently {
 }
 
 impl Recent {
+    fn over(rate_over: Duration) -> Self {
+        Self { rate_over, looks: VecDeque::new(), answered: (Duration::ZERO, 0) }
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     fn look(&mut self, progress: &Progress) -> Recently {
         if progress.answered != self.answered.1 {
@@ -128,7 +134,7 @@ impl Recent {
         let latencies = progress.latencies.since(&oldest.latencies);
         let percentile = |share| latencies.percentile_us(share).map(|us| us as f64 / 1000.0);
         let step_ms = percentile(0.5).zip(percentile(0.99)).map(|(p50, p99)| [p50, p99]);
-        let before = self.looks.iter().rev().find(|look| look.elapsed <= since(RATE_OVER)).unwrap_or(&beginning);
+        let before = self.looks.iter().rev().find(|look| look.elapsed <= since(self.rate_over)).unwrap_or(&beginning);
         let seconds = progress.elapsed.saturating_sub(before.elapsed).as_secs_f64();
         let rate = progress.answered.saturating_sub(before.answered) as f64 / seconds.max(0.001);
         self.looks.push_back(progress.clone());
@@ -231,13 +237,17 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_the_last_second_and_silence_is_told() {
-        let mut recent = Recent::default();
-        let mut at = |tenths: u64, answered| {
-            let elapsed = Duration::from_millis(tenths * 100);
-            recent.look(&Progress { elapsed, answered, ..Progress::default() })
-        };
         // 100 answers a second, and from 10 s on none.
-        let looks: Vec<_> = (0..=200).map(|tenths| at(tenths, tenths.min(100) * 10)).collect();
+        let looks = |mut recent: Recent| {
+            let at = |tenths: u64| {
+                let (elapsed, answered) = (Duration::from_millis(tenths * 100), tenths.min(100) * 10);
+                recent.look(&Progress { elapsed, answered, ..Progress::default() })
+            };
+            (0..=200).map(at).collect::<Vec<_>>()
+        };
+        let of_lines = looks(Recent::over(LINE_EVERY))[120].rate;
+        assert!((of_lines - 60.0).abs() < 1.0, "the last 5 s: {of_lines}");
+        let looks = looks(Recent::over(RATE_OVER));
         for (tenths, rate, silent) in
             [(5, 100.0, 0), (29, 100.0, 0), (100, 100.0, 0), (105, 50.0, 0), (111, 0.0, 1), (200, 0.0, 10)]
         {

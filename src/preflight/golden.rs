@@ -3,7 +3,7 @@
 use sha2::{Digest as _, Sha256};
 
 use super::{Hints, Note};
-use oracle::golden::{Compare, EndEffect, Golden, Identity, Output};
+use oracle::golden::{EndEffect, Golden, Identity};
 use wire::transport::{Configuration, Declared};
 use workload::{
     answers::Answers,
@@ -88,14 +88,14 @@ pub(super) fn is_of_another(golden: &Golden, model: &Identity) -> Option<String>
 pub(super) fn golden_notes(golden: &Golden, scenario: &Scenario) -> Vec<Note> {
     let mut notes = Vec::new();
     if !golden.judges() {
-        let has_rule = |output: &&Output| !matches!(output.compare, Compare::Measured | Compare::Ignore);
-        let by_rule: Vec<_> = golden.outputs.iter().filter(has_rule).map(|output| output.spec.name.as_str()).collect();
-        let but = match by_rule[..] {
+        let by_rule = golden.outputs.iter().filter(|output| output.has_rule());
+        let by_rule: Vec<_> = by_rule.map(|output| output.spec.name.as_str()).collect();
+        let only = match by_rule[..] {
             [] => String::new(),
-            _ => format!(", but whether the same steps have the same {}", by_rule.join(", ")),
+            _ => format!("; only that the same steps have the same {}", by_rule.join(", ")),
         };
         notes.push(Note::NotChecked(format!(
-            "what responses contain, because nothing is expected of their outputs{but}"
+            "what responses contain, because nothing is expected of their outputs{only}"
         )));
         return notes;
     }

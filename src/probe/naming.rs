@@ -11,7 +11,7 @@ use super::{
 use oracle::{
     Evidence, Violation,
     diagnosis::{ModelFacts, Readings, explain_as, right_inputs, suppositions, suppositions_after},
-    golden::{Answered, Gathered, Golden},
+    golden::{Answered, Gathered, Golden, Relations},
     history::Scene,
 };
 use workload::{
@@ -39,11 +39,12 @@ pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violat
     let (width, until) = (player.width(), Instant::now() + LONGEST);
     let mut asking = Asking { player, golden: &golden, width, steps: 0, answers: HashMap::new(), until };
     asking.find_out_what_to_believe().await;
-    for violation in violations.iter_mut().take(LOOKED_INTO) {
-        asking.accuse_the_other(violation, scene, &known).await;
+    let relations = site.preflight.golden.as_ref().map(|expected| Arc::clone(&expected.relations));
+    for violation in violations.iter_mut().filter(|violation| is_unlike(violation)).take(LOOKED_INTO) {
+        asking.decide(violation, relations.as_deref(), scene, &known).await;
     }
-    let unlike: Vec<_> =
-        violations.iter().filter(|violation| is_unlike(violation)).filter_map(Violation::request).collect();
+    let is_certain = |violation: &&Violation| is_unlike(violation) && !is_undecided(violation);
+    let unlike: Vec<_> = violations.iter().filter(is_certain).filter_map(Violation::request).collect();
     let mut readings = Readings::new();
     for request in unlike.into_iter().take(LOOKED_INTO) {
         let Some((seen, last)) = answer_to(request, scene, &golden) else { continue };
@@ -68,6 +69,11 @@ pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violat
 
 fn is_unlike(violation: &Violation) -> bool {
     matches!(&violation.evidence, Evidence::Output { seen: None, .. })
+}
+
+/// Whether it is not known which of two answers was wrong.
+fn is_undecided(violation: &Violation) -> bool {
+    matches!(&violation.evidence, Evidence::Output { like: Some(like), .. } if !like.is_confirmed)
 }
 
 /// Names what was found.
@@ -119,21 +125,33 @@ impl Asking<'_> {
         Instant::now() >= self.until
     }
 
-    /// Where two answers to the same steps differ, and the idle server answers as the later one, the earlier one was wrong.
-    async fn accuse_the_other(&mut self, violation: &mut Violation, scene: &Scene, known: &ModelFacts) {
-        let Some(request) = violation.request().filter(|_| is_unlike(violation)) else { return };
-        let Evidence::Output { like: Some(like), misfit, .. } = &violation.evidence else { return };
+    /// Where two answers to the same steps differ, the idle server decides which of them was wrong; where it gives neither, nobody knows.
+    async fn decide(
+        &mut self,
+        violation: &mut Violation,
+        relations: Option<&Relations>,
+        scene: &Scene,
+        known: &ModelFacts,
+    ) {
+        let Some(request) = violation.request() else { return };
+        let Evidence::Output { expected, like: Some(like), .. } = &violation.evidence else { return };
         let Some((seen, last)) = answer_to(request, scene, self.golden) else { return };
         let Some(inputs) = right_inputs(request, &scene.entries, known) else { return };
-        let (like, misfit) = (like.clone(), misfit.clone());
-        if self.first_that_is(&[inputs], last, &seen).await.is_none() {
-            return;
-        }
-        let Some(place) = violation.place.replace(like.place) else { return };
-        let other = Answered { place, at_ns: violation.at_ns, transport: None };
-        violation.at_ns = like.at_ns;
-        if let Evidence::Output { like, misfit: its, .. } = &mut violation.evidence {
-            (*like, *its) = (Some(Box::new(other)), misfit.map(|misfit| Box::new(misfit.reversed())));
+        let first = expected.first().and_then(|state| relations?.first(state.sum));
+        let other = like.place.clone();
+        let is_confirmed = match first {
+            Some(first) => self.first_that_is(std::slice::from_ref(&inputs), last, &first).await.is_some(),
+            None => false,
+        };
+        let is_wrong = !is_confirmed && self.first_that_is(&[inputs], last, &seen).await.is_some();
+        let at_ns = violation.at_ns;
+        if let Evidence::Output { like: Some(like), misfit, .. } = &mut violation.evidence {
+            like.is_confirmed = is_confirmed || is_wrong;
+            if is_wrong && let Some(place) = violation.place.replace(other) {
+                violation.at_ns = like.at_ns;
+                **like = Answered { place, at_ns, transport: None, is_confirmed: true };
+                *misfit = misfit.take().map(|misfit| Box::new(misfit.reversed()));
+            }
         }
         violation.explanations = explain_as(violation, &scene.entries, known, &Readings::new());
     }

@@ -363,12 +363,13 @@ fn outputs(seen: Option<&Named>, misfit: Option<&Misfit>) -> String {
 }
 
 /// The response that the same steps had another time.
-fn same_steps(Answered { place, at_ns, transport }: &Answered, now: Nanos) -> String {
+fn same_steps(Answered { place, at_ns, transport, is_confirmed }: &Answered, now: Nanos) -> String {
     let when = if *at_ns <= now { "before" } else { "later" };
     let ms = at_ns.abs_diff(now) / 1_000_000;
     let request = place.request_id.map_or_else(|| "?".to_owned(), |request| request.to_string());
     let over = transport.map_or_else(String::new, |transport| format!(" over {transport}"));
-    format!("the outputs that the same steps had {ms} ms {when}, in request {request}{over}")
+    let which = if *is_confirmed { "so the idle server answers, too" } else { "one of the two is wrong" };
+    format!("the outputs that the same steps had {ms} ms {when}, in request {request}{over}: {which}")
 }
 
 /// How a response is not what it has to be.

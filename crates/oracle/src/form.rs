@@ -21,8 +21,12 @@ impl Rules {
         let request = received.request()?;
         if let Some(golden) = &self.golden {
             let is_right = !first.series.is_unfinished && first.all().all(|response| self.is_of_the_model(response));
-            let reading = is_right.then(|| golden.read(expected().into_iter().flatten(), first.all()))?;
-            return match reading {
+            let expected = is_right.then(expected)?;
+            // What is compared with other answers of the run needs its outputs.
+            if expected.into_iter().flatten().any(|answer| !golden.knows(answer)) {
+                return None;
+            }
+            return match golden.read(expected.into_iter().flatten(), first.all()) {
                 Reading::State(sum) => Some((request, sum, None)),
                 Reading::Ambiguous | Reading::Unlike(_) | Reading::Malformed => None,
             };

@@ -87,6 +87,11 @@ impl Output {
         !self.tolerances.is_empty()
     }
 
+    /// Whether the user set a rule by which it is compared.
+    pub fn has_rule(&self) -> bool {
+        !matches!(self.compare, Compare::Measured | Compare::Ignore)
+    }
+
     /// Whether a tensor of it has elements that are no number.
     pub fn has_nan(&self, bytes: &[u8]) -> bool {
         compare::is_float(self.datatype) && compare::numbers(self.datatype, bytes).any(f64::is_nan)
@@ -182,6 +187,11 @@ impl Golden {
     /// The most responses that any step has.
     pub fn most_responses(&self) -> usize {
         self.words.iter().map(|word| word.responses.len()).max().unwrap_or(1)
+    }
+
+    /// Whether this number stands for the answer to a step with END, which another one would not get.
+    pub(super) fn has_end(&self, answer: Number) -> bool {
+        self.word(answer).is_some_and(|word| matches!(word.lineage, Lineage::Ended { .. }))
     }
 
     /// The number that stands for the answer to a step, by the sum that the state has then.

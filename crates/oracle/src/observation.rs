@@ -133,6 +133,11 @@ impl<'o> Observation<'o> {
             Err(text) if self.rejected_in_other_words(&request, received.code, text) => {}
             Err(text) => self.failed(&request, received.code, text),
             Ok(response) => match (&self.rules.golden, self.number_of(&request, response)) {
+                (Some(golden), Some(_))
+                    if let Some(right) = self.certain(&request).filter(|right| !golden.knows(*right)) =>
+                {
+                    self.repeated(&request, response, golden, right);
+                }
                 (_, Some(answer)) => self.completed(&request, answer),
                 (Some(golden), None) => self.without_a_number(&request, response, golden),
                 (None, None) => self.without_news(&request, Outcome::Completed, Doubt::State),
@@ -172,6 +177,10 @@ impl<'o> Observation<'o> {
             verdict = if is_wrong { Judged::Wrong(vec![step.value]) } else { Judged::Right };
         }
         if let Some(golden) = &self.rules.golden {
+            // With what END made of it, no correct state goes on.
+            if golden.has_end(answer) && !step.end {
+                self.id.forget_sum(sum);
+            }
             return self.judged_by(golden, request, &verdict, Some(answer), None);
         }
         match &verdict {
@@ -237,10 +246,7 @@ impl<'o> Observation<'o> {
                 return self.without_news(request, Outcome::Completed, Doubt::State);
             }
         };
-        let certain = match (expected, self.judged_alone(request)) {
-            ([Some(answer), None], Judged::Wrong(_)) => Some(answer),
-            _ => None,
-        };
+        let certain = self.certain(request);
         if let Some(answer) = certain.filter(|answer| !golden.knows(*answer)) {
             return self.repeated(request, first, golden, answer);
         }
@@ -282,7 +288,7 @@ impl<'o> Observation<'o> {
         let seen = golden.gathered(first).filter(|_| is_repeatable);
         let transport = self.id.stream(request.lane).transport;
         let place = Place::new(self.context, self.id.correlation_id, Some(*step));
-        let answered = Answered { place, at_ns: self.at, transport };
+        let answered = Answered { place, at_ns: self.at, transport, is_confirmed: false };
         let steps = step.request.step.saturating_add(1);
         let doubt = match seen.map(|seen| golden.relations.compare(golden, (right, steps), answered, seen)) {
             None | Some(Beside::Nothing) => Some(Doubt::NotMeasured).filter(|_| golden.judges()),
@@ -300,6 +306,15 @@ impl<'o> Observation<'o> {
         let sum = self.rules.arithmetic.sum(right, step, id);
         self.id.answer(request, Answer::Sum(sum), self.at, self.rules);
         self.settle(request, Outcome::Completed, Some(right), doubt);
+    }
+
+    /// The one answer that a correct server gives to a request, where there is one.
+    fn certain(&self, request: &Request) -> Option<Number> {
+        let expected = self.id.expected(request.lane, Some(request.step.request), self.rules);
+        match (expected, self.judged_alone(request)) {
+            ([Some(answer), None], Judged::Wrong(_)) => Some(answer),
+            _ => None,
+        }
     }
 
     /// What an answer like nothing known would be judged as.

@@ -10,7 +10,10 @@ use crate::{
     report::{Claimed, PlantedFault, Summary, Verdict, words},
     run::{Growth, Health, NotReady, PhaseSpan, RunResult, ServerMemory},
 };
-use oracle::{Holder, LongestWait, golden::Repeated};
+use oracle::{
+    Holder, LongestWait,
+    golden::{Output, Repeated},
+};
 use wire::transport::GoAways;
 use workload::wording::counted;
 
@@ -19,9 +22,13 @@ const HOLDERS_SHOWN: usize = 4;
 
 /// How often the same steps had the same outputs, where no calibration measured what they have to be.
 fn repeated(result: &RunResult) -> Option<Line> {
-    let Repeated { compared, equal } = result.preflight.golden.as_ref()?.relations.repeated();
-    let text =
-        format!("{equal} of {compared} later responses to the same steps were equal to the first one in every bit");
+    let golden = result.preflight.golden.as_ref()?;
+    let Repeated { compared, equal } = golden.relations.repeated();
+    let is_judged = golden.judges() || golden.outputs.iter().any(Output::has_rule);
+    let advice = if is_judged || equal == compared { "" } else { " (--compare OUTPUT=RULE judges the others)" };
+    let text = format!(
+        "{equal} of {compared} later responses to the same steps were equal to the first one in every bit{advice}"
+    );
     (compared > 0).then(|| Line::fine("same steps", text))
 }
 

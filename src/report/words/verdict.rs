@@ -9,6 +9,11 @@ pub(in crate::report) fn doubt(doubt: &Doubt) -> String {
         Doubt::Interrupted => "the run was interrupted".to_owned(),
         Doubt::BrokenOff(why) => why.clone(),
         Doubt::NothingJudged => "no sequence ran to its end with responses that could be judged".to_owned(),
+        Doubt::NoOutputJudged => {
+            "no output is judged, because the same inputs did not have the same outputs when the golden file was \
+             made: --expect none judges all else"
+                .to_owned()
+        }
         Doubt::Fingerprints { distinct, pairs } => format!(
             "only {distinct} of {pairs} pairs of states have outputs that tell them apart, so mixed states may not show: calibrate with other \
              inputs (--inputs)"

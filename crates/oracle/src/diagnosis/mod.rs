@@ -161,6 +161,10 @@ impl Question<'_> {
         if self.known.arithmetic.formula.is_stateless() {
             return Vec::new();
         }
+        // One of two answers is wrong then, and nobody knows which.
+        if matches!(&self.violation.evidence, Evidence::Output { like: Some(like), .. } if !like.is_confirmed) {
+            return Vec::new();
+        }
         let asked = self.story.asked(spot);
         if let Some(wrong) = self.wrong_in_one_element(asked) {
             return vec![wrong];

@@ -197,6 +197,10 @@ impl Golden {
         if !self.judges() {
             return Reading::Unlike(None);
         }
+        let misfit = || match known[..] {
+            [alone] => self.misfit(alone, &answer),
+            _ => None,
+        };
         let mut found: Option<Number> = None;
         for place in self.index.candidates(self, &answer) {
             let word = &self.words[place];
@@ -209,14 +213,14 @@ impl Golden {
                 continue;
             }
             match found {
+                // Whichever it is: it is none of those that may come.
+                Some(other) if other != sum && known.len() == hints.len() && !known.is_empty() => {
+                    return Reading::Unlike(misfit());
+                }
                 Some(known) if known != sum => return Reading::Ambiguous,
                 _ => found = Some(sum),
             }
         }
-        let misfit = || match known[..] {
-            [alone] => self.misfit(alone, &answer),
-            _ => None,
-        };
         found.map_or_else(|| Reading::Unlike(misfit()), Reading::State)
     }
 

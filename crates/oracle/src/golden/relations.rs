@@ -16,6 +16,8 @@ use workload::{conversation::Transport, event::Nanos, number::Number};
 
 /// How many bytes of outputs are kept at the most. States that come later are not compared.
 const KEPT_MAX: usize = 256 << 20;
+/// About how many bytes an answer takes beside its outputs.
+const ENTRY: usize = 512;
 /// How many answers to one state are kept that differ.
 const SIGHTINGS_MAX: usize = 8;
 /// Two answers may both be off, in opposite directions.
@@ -70,6 +72,9 @@ pub struct Answered {
     /// What the step was sent over, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,
+    /// Whether the idle server answered so after the run.
+    #[serde(default)]
+    pub is_confirmed: bool,
 }
 
 /// How often a state came again whose golden outputs are not known.
@@ -102,19 +107,20 @@ impl Relations {
         answered: Answered,
         seen: Gathered,
     ) -> Beside {
-        let earlier = self.locked().by_sum.get(&sum.value()).cloned().unwrap_or_default();
-        let Some(first) = earlier.first() else {
-            self.locked().keep(sum, answered, seen);
-            return Beside::Nothing;
+        let earlier = {
+            let mut kept = self.locked();
+            let Some(earlier) = kept.by_sum.get(&sum.value()).cloned() else {
+                kept.keep(sum, answered, seen);
+                return Beside::Nothing;
+            };
+            kept.counts.compared += 1;
+            kept.counts.equal += u64::from(earlier[0].1 == seen);
+            earlier
         };
+        let first = &earlier[0];
         let outputs = repeatable(golden, steps);
         let differs =
             |from: &Sighting| read::misfit(&outputs, steps, &read::of_gathered(&from.1), &read::of_gathered(&seen));
-        {
-            let counts = &mut self.locked().counts;
-            counts.compared += 1;
-            counts.equal += u64::from(first.1 == seen);
-        }
         let Some(misfit) = differs(first) else {
             return if outputs.iter().any(Output::is_judged) { Beside::Same } else { Beside::Nothing };
         };
@@ -131,6 +137,11 @@ impl Relations {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What the first answer to a state had.
+    pub fn first(&self, sum: Number) -> Option<Gathered> {
+        self.locked().by_sum.get(&sum.value()).map(|kept| kept[0].1.clone())
+    }
+
     /// How often states came again so far.
     pub fn repeated(&self) -> Repeated {
         self.locked().counts
@@ -140,10 +151,12 @@ impl Relations {
 impl Kept {
     fn keep(&mut self, sum: Number, answered: Answered, seen: Gathered) {
         let size: usize = seen.iter().flatten().map(|(_, bytes)| bytes.len()).sum();
-        let sightings = self.by_sum.entry(sum.value()).or_default();
-        if sightings.len() < SIGHTINGS_MAX && self.bytes + size <= KEPT_MAX {
+        // What an entry takes beside its outputs.
+        let size = size + ENTRY;
+        let has_room = self.by_sum.get(&sum.value()).is_none_or(|kept| kept.len() < SIGHTINGS_MAX);
+        if has_room && self.bytes + size <= KEPT_MAX {
             self.bytes += size;
-            sightings.push(Arc::new((answered, seen)));
+            self.by_sum.entry(sum.value()).or_default().push(Arc::new((answered, seen)));
         }
     }
 }
