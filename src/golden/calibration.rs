@@ -87,25 +87,31 @@ impl<'s> Calibration<'s> {
         Ok(golden)
     }
 
-    /// Sends the beginnings of some tracks, each with END, with two correlation IDs, and looks what END does to the outputs.
+    /// Sends the beginnings of some tracks, and one beginning of each other track, with END, and looks what END does to the outputs. Each is
+    /// sent with two correlation IDs, because a model may add the ID at END.
     async fn look_at_end(&mut self, golden: &Golden, all: &[Steps]) -> Result<EndEffect, String> {
         let mut found = EndEffect::Nothing;
         if self.player.is_iterative() {
             return Ok(found);
         }
-        for (number, track) in (0..).zip(all.iter().take(WITH_FAULTS)) {
-            for steps in (1..=track.len()).filter(|steps| steps.is_power_of_two() || *steps == track.len()) {
+        for (place, track) in all.iter().enumerate() {
+            let is_tried = |steps: &usize| {
+                let is_of_some = place < WITH_FAULTS && (steps.is_power_of_two() || *steps == track.len());
+                // END may matter for some inputs alone, and for some lengths.
+                is_of_some || *steps == 1 + place % track.len().min(ENDED)
+            };
+            for steps in (1..=track.len()).filter(is_tried) {
                 let path = track[..steps].to_vec();
                 // Nothing is sent in the first lane then.
                 let other = self.player.together(&[Steps::new(), path.clone()], Last::WithEnd).await?;
                 let alone = self.player.together(&[path], Last::WithEnd).await?;
                 let last = |seen: Vec<Vec<Gathered>>| seen.into_iter().next_back().and_then(|mut seen| seen.pop());
                 let (Some(alone), Some(other)) = (last(alone), last(other)) else { continue };
-                let steps = u32::try_from(steps).unwrap_or(u32::MAX);
+                let (track, steps) = (number(place), number(steps));
                 if !golden.are_the_same(&alone, &other, steps) {
                     return Ok(EndEffect::NotRepeatable);
                 }
-                let without = Lineage::Track { track: number, steps }.number(&golden.inputs);
+                let without = Lineage::Track { track, steps }.number(&golden.inputs);
                 if golden.differs_from(without, &alone).is_some() {
                     found = EndEffect::Changes;
                 }

@@ -11,7 +11,7 @@ use super::{
 use oracle::{
     Evidence, Violation,
     diagnosis::{ModelFacts, Readings, explain_as, right_inputs, suppositions, suppositions_after},
-    golden::{Answered, Gathered, Golden, Relations},
+    golden::{Answered, Expectation, Gathered, Golden, Relations},
     history::Scene,
 };
 use workload::{
@@ -30,7 +30,7 @@ const STEPS_BEFORE: usize = 6;
 
 /// Asks the idle server what it would have answered, and says of violations what that explains.
 pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violation]) {
-    let Some(golden) = site.preflight.golden.as_ref().map(|expected| Arc::clone(&expected.golden)) else { return };
+    let Some(Expectation { golden, relations }) = site.preflight.golden.clone() else { return };
     if !violations.iter().any(is_unlike) {
         return;
     }
@@ -39,9 +39,8 @@ pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violat
     let (width, until) = (player.width(), Instant::now() + LONGEST);
     let mut asking = Asking { player, golden: &golden, width, steps: 0, answers: HashMap::new(), until };
     asking.find_out_what_to_believe().await;
-    let relations = site.preflight.golden.as_ref().map(|expected| Arc::clone(&expected.relations));
     for violation in violations.iter_mut().filter(|violation| is_unlike(violation)).take(LOOKED_INTO) {
-        asking.decide(violation, relations.as_deref(), scene, &known).await;
+        asking.decide(violation, &relations, scene, &known).await;
     }
     let is_certain = |violation: &&Violation| is_unlike(violation) && !is_undecided(violation);
     let unlike: Vec<_> = violations.iter().filter(is_certain).filter_map(Violation::request).collect();
@@ -126,18 +125,12 @@ impl Asking<'_> {
     }
 
     /// Where two answers to the same steps differ, the idle server decides which of them was wrong; where it gives neither, nobody knows.
-    async fn decide(
-        &mut self,
-        violation: &mut Violation,
-        relations: Option<&Relations>,
-        scene: &Scene,
-        known: &ModelFacts,
-    ) {
+    async fn decide(&mut self, violation: &mut Violation, relations: &Relations, scene: &Scene, known: &ModelFacts) {
         let Some(request) = violation.request() else { return };
         let Evidence::Output { expected, like: Some(like), .. } = &violation.evidence else { return };
         let Some((seen, last)) = answer_to(request, scene, self.golden) else { return };
         let Some(inputs) = right_inputs(request, &scene.entries, known) else { return };
-        let first = expected.first().and_then(|state| relations?.first(state.sum));
+        let first = expected.first().and_then(|state| relations.first(state.sum));
         let other = like.place.clone();
         let is_confirmed = match first {
             Some(first) => self.first_that_is(std::slice::from_ref(&inputs), last, &first).await.is_some(),
