@@ -117,7 +117,8 @@ fn expected_and_seen(violation: &Violation) -> (String, String) {
                 Some(like) => same_steps(like, violation.at_ns),
                 None => format!("the outputs of {}", names.join(" or ")),
             };
-            let seen = outputs(seen.as_ref(), misfit.as_deref());
+            let unlike = if like.is_some() { "other outputs" } else { "outputs unlike those of any known state" };
+            let seen = outputs(seen.as_ref(), misfit.as_deref(), unlike);
             (expected, format!("{seen}{}", ordered(disorder.as_ref())))
         }
         Evidence::ResponseOrder { seen } => {
@@ -353,12 +354,11 @@ fn elements(datatype: ElementType, count: usize) -> String {
 }
 
 /// What the outputs of a response are.
-fn outputs(seen: Option<&Named>, misfit: Option<&Misfit>) -> String {
-    const UNLIKE: &str = "outputs unlike those of any known state";
+fn outputs(seen: Option<&Named>, misfit: Option<&Misfit>, unlike: &str) -> String {
     match (seen, misfit) {
         (Some(seen), _) => format!("the outputs of {}", state(seen)),
-        (None, Some(misfit)) => format!("{UNLIKE}: {}", differing(misfit)),
-        (None, None) => UNLIKE.to_owned(),
+        (None, Some(misfit)) => format!("{unlike}: {}", differing(misfit)),
+        (None, None) => unlike.to_owned(),
     }
 }
 
@@ -368,7 +368,7 @@ fn same_steps(Answered { place, at_ns, transport, is_confirmed }: &Answered, now
     let ms = at_ns.abs_diff(now) / 1_000_000;
     let request = place.request_id.map_or_else(|| "?".to_owned(), |request| request.to_string());
     let over = transport.map_or_else(String::new, |transport| format!(" over {transport}"));
-    let which = if *is_confirmed { "so the idle server answers, too" } else { "one of the two is wrong" };
+    let which = if *is_confirmed { "the idle server gives them, too" } else { "one of the two is wrong" };
     format!("the outputs that the same steps had {ms} ms {when}, in request {request}{over}: {which}")
 }
 

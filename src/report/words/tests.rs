@@ -8,6 +8,7 @@ use oracle::{
     diagnosis::{Cause, Clue, Explanation, Left, Relation, SequenceId, WentOn},
 };
 use workload::{
+    conversation::Transport,
     event::{Code, ContextId},
     model::Counted,
     sequence::{CorrelationId, Flaw, Pattern, RequestId, Special},
@@ -40,6 +41,50 @@ fn disorder(prefix: &[(u32, Option<Answer>)]) -> Disorder {
     let taken = |&(step, answer): &(u32, Option<Answer>)| Taken { request: request(step), answer };
     let unexplained = vec![taken(&(9, Some(Answer::Sum(9.into())))), taken(&(10, Some(Answer::Rejected)))];
     Disorder { before: State::Absent, prefix: prefix.iter().map(taken).collect(), unexplained }
+}
+
+/// Evidence of outputs that no formula says.
+fn of_outputs() -> Vec<(ViolationKind, Evidence)> {
+    let named = |lineage| Named { sum: 7.into(), lineage, tracks: vec![text("random 7"), text("random 8")] };
+    let track = |steps| named(Some(Lineage::Track { track: 7, steps }));
+    let misfit = |response, what| Some(Box::new(Misfit::Output(Deviation { response, output: text("OUTPUT"), what })));
+    let number = |differing| Differs::Number {
+        element: 3,
+        expected: text("0.5"),
+        seen: text("0.9"),
+        apart: text("4.0e-1"),
+        tolerance: 1e-5,
+        differing,
+        of: 16,
+    };
+    let like =
+        |at_ns, transport, is_confirmed| Some(Box::new(Answered { place: place(), at_ns, transport, is_confirmed }));
+    let lineages = FaultKind::ALL
+        .into_iter()
+        .map(|kind| Lineage::Fault { kind, track: 7, steps: 3 })
+        .chain([Lineage::Ended { track: 7, steps: 3 }, Lineage::Continued { track: 7, step: 3, other: 8, after: 5 }]);
+    let of = |seen, misfit, like| Evidence::Output { expected: vec![track(4)], seen, misfit, like, disorder: None };
+    let several = Evidence::Output {
+        expected: vec![track(4), named(None)],
+        seen: Some(track(3)),
+        misfit: None,
+        like: None,
+        disorder: Some(disorder(&[])),
+    };
+    let mut all = vec![
+        several,
+        of(None, None, None),
+        of(None, misfit(None, number(Some(1))), None),
+        of(None, misfit(Some(2), number(None)), None),
+        of(None, misfit(None, Differs::Shape { expected: vec![1, 4], seen: vec![1, 5] }), None),
+        of(None, misfit(None, Differs::Element { element: 2 }), None),
+        of(None, Some(Box::new(Misfit::Responses { expected: 2, seen: 1 })), None),
+        of(None, misfit(None, number(None)), like(0, None, false)),
+        of(None, misfit(None, number(None)), like(0, Some(Transport::Http), true)),
+        of(None, misfit(None, number(None)), like(9_000_000_000_000, None, true)),
+    ];
+    all.extend(lineages.map(|lineage| of(Some(named(Some(lineage))), None, None)));
+    all.into_iter().map(|evidence| (ViolationKind::WrongOutput, evidence)).collect()
 }
 
 /// Each kind of evidence, with its variants.
@@ -76,7 +121,8 @@ fn all() -> Vec<(ViolationKind, Evidence)> {
     let told = |control, told, said| Difference::Flag { control, told, said };
     let leaked = |seen| Evidence::SlotsLeaked { slots: 8, seen };
     let unanswered = |later| Leak::Unanswered { open: 7, leaked: 1, waited_ms: 900, later };
-    vec![
+    let mut all = of_outputs();
+    all.extend([
         (Kind::WrongSum, Evidence::Sum { expected: numbers([12]), seen: 107.into(), disorder: None }),
         (
             Kind::WrongSum,
@@ -181,7 +227,8 @@ fn all() -> Vec<(ViolationKind, Evidence)> {
         (Kind::NotReady, Evidence::NotReady { of: Subject::Model, executed: 7 }),
         (Kind::MemoryGrowth, Evidence::Growth { bytes: 1_000_000, sequences: 5000 }),
         (Kind::MemoryGrowth, Evidence::Growth { bytes: i64::MIN, sequences: u64::MAX }),
-    ]
+    ]);
+    all
 }
 
 /// Each clue, with its variants.
@@ -199,6 +246,9 @@ fn clues() -> Vec<Clue> {
         Clue::TooHighById { id },
         Clue::OneBit { right: state, bit: 3 },
         Clue::AtTheLimit { answer: state },
+        Clue::OneElement { element: 3, of: 16 },
+        Clue::AnswerOfEnd { to_end: true },
+        Clue::AnswerOfEnd { to_end: false },
         Clue::StateBefore { state },
         Clue::AfterALaterStep { late: 2, early: 3, sum: state },
         Clue::HasLaterValues { up_to: 4 },
