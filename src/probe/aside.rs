@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use crate::preflight::Preflight;
 use oracle::{
-    Oracle, Purpose, Ruling, Violation, ViolationKind,
+    Oracle, Purpose, Ruling, Violation,
     diagnosis::{ModelFacts, explain},
     history::Entry,
 };
@@ -73,11 +73,6 @@ impl Aside {
 }
 
 impl Trail {
-    /// Whether as many responses as that had wrong outputs.
-    pub(super) fn is_all_wrong(&self, steps: usize) -> bool {
-        self.violations.iter().filter(|violation| violation.kind == ViolationKind::WrongOutput).count() >= steps
-    }
-
     fn happened(&mut self, entry: Entry) {
         self.requests += u64::from(matches!(entry.what, EventKind::Sent(_)));
         if self.entries.len() >= ENTRIES {

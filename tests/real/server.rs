@@ -274,13 +274,14 @@ fn the_http_port_is_not_taken_for_the_grpc_port() {
 }
 
 /// Runs over every transport, all of them at once, and over HTTP alone: none accuses the server, and flaws and codes are as they
-/// should be. What 24.10 does wrong after a cancel is left out.
+/// should be. What 24.10 does wrong after a cancel is left out, and `shared-id`: the END of one sequence may come together with a step of
+/// the other (docs/FINDINGS.md).
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn a_correct_server_is_not_accused_over_any_transport() {
     let server = Triton::native();
     let patterns = "patterns.common = { valid = 2, valid-valid = 1, no-end = 0.5, no-start = 1, pause = 1, continue-elsewhere = 1, \
-        concurrent = 1, restart = 1, burst = 1, after-end = 1, end-twice = 1, shared-id = 1, malformed = 3, mixed-transports = 1 }\n\
+        concurrent = 1, restart = 1, burst = 1, after-end = 1, end-twice = 1, malformed = 3, mixed-transports = 1 }\n\
         patterns.rare = { valid = 1 }\nlength.max = 12\n";
     let scenario = format!("{SHORT}{patterns}");
     let over_http = format!("http://{}", server.http);

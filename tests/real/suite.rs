@@ -48,6 +48,10 @@ fn suite_with_a_restart(options: &[&str], model: &str, names: &[&str]) -> Vec<(S
 
 const LOADS_WHAT_IT_IS_ASKED_TO: [&str; 2] = ["--explicit", "--server-arg=--load-model=*"];
 
+/// The pattern in which the END of one sequence may come together with a step of another one, which 24.10 then executes behind the END
+/// (docs/FINDINGS.md).
+const SHARED_ID: (&str, [[&str; 2]; 1]) = ("unusual-steps", [["shared-id = 2, ", ""]]);
+
 /// The scenarios that take the processor most of the time, and what makes each a tenth (the soak a third) as long in the gate.
 const LONG: [(&str, &[[&str; 2]]); 4] = [
     // What the default scenario claims needs more iterations; the tests of L0 run the others.
@@ -60,11 +64,12 @@ const LONG: [(&str, &[[&str; 2]]); 4] = [
 /// The text of a scenario in the gate, or as it is in the long form. No machine is too slow for its limits.
 fn text_of(builtin: &Builtin) -> String {
     let shortened = if is_long() { None } else { LONG.iter().find(|(name, _)| *name == builtin.name) };
-    let text =
-        shortened.into_iter().flat_map(|(_, changes)| *changes).fold(builtin.text.to_owned(), |text, [long, short]| {
-            assert!(text.contains(long), "{}: {long}", builtin.name);
-            text.replace(long, short)
-        });
+    let shortened = shortened.map_or(&[][..], |(_, changes)| changes);
+    let without = if builtin.name == SHARED_ID.0 { &SHARED_ID.1[..] } else { &[] };
+    let text = shortened.iter().chain(without).fold(builtin.text.to_owned(), |text, [before, after]| {
+        assert!(text.contains(before), "{}: {before}", builtin.name);
+        text.replace(before, after)
+    });
     let mut text: toml::Table = text.parse().expect("TOML");
     let limits = text.entry("limits").or_insert_with(|| toml::Table::new().into());
     let limits = limits.as_table_mut().expect("a table");
@@ -95,7 +100,7 @@ fn the_suite_skips_texts_where_the_model_takes_integers() {
     let server = Triton::native();
     let model = server.load(&Own { idle_ms: 1000, ..Own::like("oldest_sequence_int32").shape(2, 4) });
     // A suite that skips all its scenarios is no success.
-    let skipped = skipped(&server.run(&suite(&model, &format!("unusual-steps,slot-reuse,{TEXTS}"))));
+    let skipped = skipped(&server.run(&suite(&model, &format!("ordering,slot-reuse,{TEXTS}"))));
     let [(name, why)] = &skipped[..] else { panic!("{skipped:?}") };
     assert!(name == TEXTS && why.contains("is told correlation IDs as integers"), "{skipped:?}");
 }

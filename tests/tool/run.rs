@@ -121,6 +121,14 @@ fn a_model_that_computes_something_else_is_not_accused_of_wrong_sums() {
         "does not compute ready-times-input-plus-start: it answered the only sequence, 1009, 20011, -21020, twice with 1009, 21020, 0 \
          instead of 1010, 20011, -21020; use another model (-m)",
     );
+    // The first execution takes longer than the idle limit, so the second step is rejected, and the sequence is sent anew.
+    let setup = Setup {
+        formula: Some("ready-times-input-plus-start"),
+        faults: vec![Planted::once(Fault::SlowExecution, 1)],
+        ..Setup::default()
+    };
+    let patient = "limits.lost_after_ms = 60000";
+    assert_cannot_test_after(2 * SOLO + 2, setup, patient, "does not compute ready-times-input-plus-start");
     // All that it answers is wrong, in two ways at once.
     let faults = vec![Planted::always(Fault::ExecuteTwice), Planted::always(Fault::OffByOne)];
     assert_cannot_test_after(
