@@ -6,6 +6,7 @@ pub(crate) mod aside;
 pub(crate) mod idle_search;
 pub(crate) mod naming;
 pub(crate) mod player;
+mod shown_alone;
 pub(crate) mod site;
 pub(crate) mod slots;
 mod solo;

@@ -6,11 +6,14 @@ use tokio::time::Instant;
 
 use super::{
     player::{Last, Player},
+    shown_alone,
     site::Site,
 };
 use oracle::{
     Evidence, Violation,
-    diagnosis::{ModelFacts, Readings, explain_as, right_inputs, suppositions, suppositions_after},
+    diagnosis::{
+        Cause, Clue, Explanation, ModelFacts, Readings, explain_as, right_inputs, suppositions, suppositions_after,
+    },
     golden::{Answered, Expectation, Gathered, Golden, Relations},
     history::Scene,
 };
@@ -44,13 +47,16 @@ pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violat
     }
     let is_certain = |violation: &&Violation| is_unlike(violation) && !is_undecided(violation);
     let unlike: Vec<_> = violations.iter().filter(is_certain).filter_map(Violation::request).collect();
-    let mut readings = Readings::new();
+    let (mut readings, mut unknown) = (Readings::new(), Vec::new());
     for request in unlike.into_iter().take(LOOKED_INTO) {
         let Some((seen, last)) = answer_to(request, scene, &golden) else { continue };
         let supposed = suppositions(request, &scene.entries, &known);
         let Some(found) = asking.first_that_is(&supposed, last, &seen).await else {
             if asking.is_over() {
                 break;
+            }
+            if asking.goes_on_like_nothing(request, scene, &known).await {
+                unknown.push(request);
             }
             continue;
         };
@@ -64,6 +70,19 @@ pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violat
         }
     }
     settle(violations, scene, &known, &golden, &readings);
+    let has_no_name = |violation: &&mut Violation| is_unlike(violation) && violation.explanations.is_empty();
+    if !violations.iter_mut().any(|violation| has_no_name(&violation)) || asking.player.is_iterative() {
+        return;
+    }
+    let left = until.saturating_duration_since(Instant::now());
+    let shown = tokio::time::timeout(left, shown_alone::causes(site, &golden)).await.unwrap_or_default();
+    for violation in violations.iter_mut().filter(has_no_name) {
+        if !shown.is_empty() {
+            violation.explanations.clone_from(&shown);
+        } else if violation.request().is_some_and(|request| unknown.contains(&request)) {
+            violation.explanations = vec![Explanation::new(Cause::UnknownState, [Clue::NextUnlike])];
+        }
+    }
 }
 
 fn is_unlike(violation: &Violation) -> bool {
@@ -122,6 +141,18 @@ impl Asking<'_> {
     /// Whether there is no time left.
     fn is_over(&self) -> bool {
         Instant::now() >= self.until
+    }
+
+    /// Whether a server that is believed gives neither the response to the next step, after any step that this request's sequence knows: then
+    /// more than one response was wrong.
+    async fn goes_on_like_nothing(&mut self, request: RequestId, scene: &Scene, known: &ModelFacts) -> bool {
+        if self.steps < usize::MAX {
+            return false;
+        }
+        let Some(right) = right_inputs(request, &scene.entries, known) else { return false };
+        let Some((next, supposed)) = suppositions_after(request, &right, &scene.entries, known) else { return false };
+        let Some((seen, last)) = answer_to(next, scene, self.golden) else { return false };
+        self.first_that_is(&supposed, last, &seen).await.is_none() && !self.is_over()
     }
 
     /// Where two answers to the same steps differ, the idle server decides which of them was wrong; where it gives neither, nobody knows.

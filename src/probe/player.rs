@@ -2,11 +2,19 @@
 
 use std::{num::NonZeroU64, sync::Arc};
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 
-use super::{aside::OwnStream, site::Site, slots::free_ids};
-use oracle::golden::{Gathered, Golden};
+use super::{
+    aside::{Aside, OwnStream, Trail},
+    site::Site,
+    slots::free_ids,
+};
+use oracle::{
+    Purpose,
+    golden::{Gathered, Golden},
+};
 use workload::{
+    conversation::Connection,
     event::{Cut, EventKind},
     number::Number,
     sequence::{CorrelationId, Pattern, RequestId, Step},
@@ -28,6 +36,8 @@ pub(crate) enum Last {
 const TRIES: u32 = 3;
 /// The most sequences that are sent at a time.
 const LANES_MAX: u32 = 64;
+/// The most that are sent at a time and judged, with correlation IDs behind those of the others.
+const JUDGED: u32 = 8;
 
 pub(crate) struct Player<'s> {
     site: Site<'s>,
@@ -35,6 +45,8 @@ pub(crate) struct Player<'s> {
     first_id: NonZeroU64,
     lanes: Vec<OwnStream>,
     sequence: u32,
+    /// Who judges what is answered, and what they said.
+    judge: Option<(Aside, Trail)>,
 }
 
 impl<'s> Player<'s> {
@@ -44,10 +56,29 @@ impl<'s> Player<'s> {
     /// When the scenario leaves no correlation IDs.
     pub(crate) fn new(site: Site<'s>, golden: Arc<Golden>) -> Result<Self, String> {
         let slots = site.preflight.model.most_slots().unwrap_or(0);
-        let first_id = free_ids(site.scenario, slots, LANES_MAX.into()).ok_or(
+        let first_id = free_ids(site.scenario, slots, (LANES_MAX + JUDGED).into()).ok_or(
             "the scenario's correlation IDs leave none for the calibration: set a smaller correlation_ids.first",
         )?;
-        Ok(Self { site, golden, first_id, lanes: Vec::new(), sequence: 0 })
+        Ok(Self { site, golden, first_id, lanes: Vec::new(), sequence: 0, judge: None })
+    }
+
+    /// One whose sequences have IDs that no other one has, and are judged as those of a run.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn judged(site: Site<'s>, golden: Arc<Golden>) -> Result<Self, String> {
+        let mut player = Self::new(site, golden)?;
+        let ids: Vec<_> =
+            (LANES_MAX..LANES_MAX + JUDGED).map(|lane| CorrelationId(player.first_id).after(lane)).collect();
+        player.first_id = ids[0].0;
+        let aside = Aside::new(site.scenario, site.preflight, ids, Purpose::Trial);
+        player.judge = Some((aside, Trail::default()));
+        Ok(player)
+    }
+
+    /// What was said of the sequences that were judged.
+    pub(crate) fn trail(self) -> Trail {
+        self.judge.map(|(_, trail)| trail).unwrap_or_default()
     }
 
     /// Sends the tracks of these golden outputs from now on.
@@ -57,7 +88,8 @@ impl<'s> Player<'s> {
 
     /// How many sequences the model executes at a time.
     pub(crate) fn width(&self) -> usize {
-        self.site.preflight.model.fewest_slots().unwrap_or(1).clamp(1, LANES_MAX) as usize
+        let most = if self.judge.is_some() { JUDGED } else { LANES_MAX };
+        self.site.preflight.model.fewest_slots().unwrap_or(1).clamp(1, most) as usize
     }
 
     /// Whether each request is a whole sequence.
@@ -84,7 +116,8 @@ impl<'s> Player<'s> {
         let mut tries = 1;
         loop {
             match self.played_once(sequences, last).await {
-                Err(_) if tries < TRIES => tries += 1,
+                // A judge would take the sequence that is sent again for another one.
+                Err(_) if tries < TRIES && self.judge.is_none() => tries += 1,
                 played => return played,
             }
             // Where this machine is busy a sequence may have gone idle. What is left on the streams belongs to no later one.
@@ -94,7 +127,10 @@ impl<'s> Player<'s> {
 
     async fn played_once(&mut self, sequences: &[Vec<Number>], last: Last) -> Result<Vec<Vec<Gathered>>, String> {
         while self.lanes.len() < sequences.len() {
-            self.lanes.push(self.open(self.lanes.len())?);
+            let lane = self.lanes.len();
+            let by = self.site.preflight.looks_go_over(self.site.scenario);
+            self.lanes.push(self.open(lane)?);
+            observe(&mut self.judge, self.site, lane, EventKind::Opened(Connection::Own, by));
         }
         self.sequence += 1;
         let closes = last == Last::WithoutEnd && !self.is_iterative();
@@ -108,14 +144,21 @@ impl<'s> Player<'s> {
             let steps: Vec<_> =
                 (0..sequences.len()).map(|lane| due(lane).map(|steps| self.step(lane, steps, number))).collect();
             let (site, golden) = (self.site, &self.golden);
-            let waiting = self.lanes.iter_mut().zip(steps).enumerate().filter_map(|(lane, (stream, step))| {
-                let step = step?;
+            let waiting = self.lanes.iter_mut().zip(&steps).enumerate().filter_map(|(lane, (stream, step))| {
+                let step = (*step)?;
                 // A stream that takes none is broken, and what it brings says why.
                 stream.send(step);
-                Some(async move { Ok::<_, String>((lane, answer(site, golden, stream, &step).await?)) })
+                let limit = site.preflight.limits.lost_after;
+                Some(async move { (lane, step, stream.answer(step.request, limit).await) })
             });
-            for (lane, gathered) in try_join_all(waiting).await? {
-                answers[lane].push(gathered);
+            let waiting: Vec<_> = waiting.collect();
+            for (lane, step) in steps.iter().enumerate().filter_map(|(lane, step)| Some((lane, (*step)?))) {
+                observe(&mut self.judge, site, lane, EventKind::Sent(step));
+            }
+            for (lane, step, came) in join_all(waiting).await {
+                let gathered = gathered(site, golden, &step, &came);
+                observe(&mut self.judge, site, lane, came);
+                answers[lane].push(gathered?);
             }
         }
         for (answers, steps) in answers.iter_mut().zip(sequences) {
@@ -154,16 +197,23 @@ impl<'s> Player<'s> {
     }
 }
 
+/// Lets a judge know what happened.
+fn observe(judge: &mut Option<(Aside, Trail)>, site: Site<'_>, lane: usize, kind: EventKind) {
+    if let Some((aside, trail)) = judge {
+        aside.observe(trail, site.clock.now(), u32::try_from(lane).unwrap_or(u32::MAX), kind);
+    }
+}
+
 /// What a step is answered with.
-async fn answer(
+fn gathered(
     site: Site<'_>,
     golden: &Golden,
-    stream: &mut OwnStream,
     &Step { request, value, .. }: &Step,
+    came: &EventKind,
 ) -> Result<Gathered, String> {
     let of = || golden.inputs.place(value).unwrap_or_else(|| format!("step {} of a sequence", request.step + 1));
     let limit = site.preflight.limits.lost_after;
-    match stream.answer(request, limit).await {
+    match came {
         EventKind::Received(received) if received.request() != Some(request) => {
             Err(format!("{} was answered with a response to '{}'", of(), received.id))
         }

@@ -12,7 +12,7 @@ use crate::support::{
 };
 use oracle::{
     Evidence, ViolationKind,
-    diagnosis::Cause,
+    diagnosis::{Cause, Clue, Explanation},
     golden::{Compare, EndEffect, FaultKind, Golden, Lineage, Misfit},
 };
 use reference::{ModelOptions, Planted, Server};
@@ -193,15 +193,40 @@ fn a_fault_in_the_state_is_found_and_named_by_what_the_idle_server_answers() {
     }
 }
 
+/// The idle server commits such a fault, too, so what it says of other states is not believed.
+#[test]
+fn a_fault_that_always_happens_is_named_by_what_the_idle_server_does_by_itself() {
+    const NOT_RESET: &[Cause] = &[Cause::StaleStateOfSlot, Cause::StaleStateOfId];
+    for (model, fault, causes) in [
+        (GRU, "keep-state", NOT_RESET),
+        (GRU, "stale-state", NOT_RESET),
+        (GRU, "start-missing", NOT_RESET),
+        (GRU, "skip-step", &[Cause::NotExecuted]),
+        ("gru_oldest_float32", "execute-twice", &[Cause::ExecutedTwice]),
+        ("gru_implicit_float32", "state-not-saved", &[Cause::EffectLost]),
+        ("two_state_float32", "exchange-states", &[Cause::UnknownState]),
+    ] {
+        let result = judged(model, Some(fault), "sending.window = 1");
+        let unlike =
+            |violation: &&oracle::Violation| matches!(&violation.evidence, Evidence::Output { seen: None, .. });
+        let first = result.violations.iter().find(unlike).unwrap_or_else(|| panic!("{fault}: nothing was found"));
+        let cause = first.explanations.first();
+        let is_told = |its: &Explanation| causes.contains(&its.cause) && its.clues.contains(&Clue::ShownAlone);
+        assert!(cause.is_some_and(is_told), "{fault}: {first:#?}");
+    }
+}
+
 #[test]
 fn two_states_that_the_server_exchanges_are_found() {
     for model in ["two_state_float32", "two_state_implicit_float32"] {
-        let result = judged(model, Some("exchange-states:once@20"), "sending.window = 1");
+        let result = judged(model, Some("exchange-states:once@18"), "sending.window = 1");
         let kinds: Vec<_> = result.violations.iter().map(|violation| violation.kind).collect();
         assert!(
             !kinds.is_empty() && kinds.iter().all(|kind| *kind == ViolationKind::WrongOutput),
             "{model}: {kinds:?}"
         );
+        let of_next = Explanation::new(Cause::UnknownState, [Clue::NextUnlike]);
+        assert_eq!(result.violations[0].explanations, [of_next], "{model}: {:#?}", result.violations[0]);
     }
 }
 

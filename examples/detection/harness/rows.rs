@@ -230,7 +230,7 @@ rows! {
     StaleState DIRECT Base SEQUENCES => WrongSum, NOT_RESET;
     SwapStates DIRECT Base STEPS => WrongSum, &[SwappedStates];
     // No running sum has two states.
-    ExchangeStates DIRECT Base STEPS => WrongOutput, &[];
+    ExchangeStates DIRECT Base STEPS => WrongOutput, &[UnknownState];
     DoubleRelease DIRECT Stepwise SELDOM => WrongSum, &[SharedState];
     ExecuteTwice OLDEST Base STEPS => WrongSum, &[ExecutedTwice];
     SkipStep DIRECT Base STEPS => WrongSum, &[NotExecuted];

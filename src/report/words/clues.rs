@@ -33,6 +33,18 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
         Clue::AnswerOfEnd { to_end: true } => "the response is that to the same step with END".to_owned(),
         Clue::AnswerOfEnd { to_end: false } => "the response is that to the same step without END".to_owned(),
         Clue::OneElement { element, of } => format!("element {element} of {of} differs, and the others are right"),
+        Clue::ShownAlone => "the idle server did so by itself after the run".to_owned(),
+        Clue::AllAlike { steps } => format!("the responses to {steps} steps of a sequence are the same"),
+        Clue::StartDiffers => "of two equal sequences, one after the other, START was answered in two ways".to_owned(),
+        Clue::RightBefore { step } => {
+            format!("step {step} of a sequence had the same wrong outputs twice, and the steps before it had the right ones")
+        }
+        Clue::SameAfterAnother => {
+            "the second step of a sequence had the same outputs after two first steps that differ".to_owned()
+        }
+        Clue::NextUnlike => {
+            "neither this response nor the next one of the sequence is that of a known state, or one that the idle server gave".to_owned()
+        }
         Clue::StateBefore { state } => format!("the response is the state before the step, {state}"),
         Clue::AfterALaterStep { late, early, sum } => {
             format!("step {late} was executed after step {early}: its response goes on from that one's, {sum}")

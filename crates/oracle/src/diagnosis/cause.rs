@@ -13,6 +13,8 @@ workload::table! {
         Saturated = "saturated", "wrong sum";
         /// The state that an earlier step left was not kept.
         EffectLost = "effect-lost", "wrong sum";
+        /// A step found a state that no known sequence had.
+        UnknownState = "unknown-state", "wrong sum";
         /// A step in the middle of a sequence found no state.
         StateReset = "state-reset", "wrong sum";
         /// A response is wrong by a small number: the model computes wrongly.

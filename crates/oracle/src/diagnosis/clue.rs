@@ -63,6 +63,24 @@ pub enum Clue {
         /// How many elements there are.
         of: usize,
     },
+    /// The idle server, asked after the run, showed what follows by itself.
+    ShownAlone,
+    /// The responses to different states are the same.
+    AllAlike {
+        /// How many steps.
+        steps: usize,
+    },
+    /// The same sequence was answered twice, one after the other, and the responses to its START differ.
+    StartDiffers,
+    /// The responses to the steps before this one are right, and this one's is like that of no known state, twice the same.
+    RightBefore {
+        /// The step's number, from 1.
+        step: usize,
+    },
+    /// The second step of a sequence had the same outputs after two first steps that differ.
+    SameAfterAnother,
+    /// Neither this response nor the one to the next step is that of a known state, nor one that the idle server gave.
+    NextUnlike,
     /// The response is the state before the step.
     StateBefore {
         /// The state.
