@@ -92,7 +92,7 @@ pub struct VerifyArgs {
 
 /// Where inputs come from, and how outputs are compared.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Inputs of a model without a formula")]
+#[command(next_help_heading = "Models without a formula")]
 pub struct InputArgs {
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
     /// Read tracks of inputs from a JSON file of perf_analyzer, .npz or .npy files, or a recording of the proxy [default: random ones]

@@ -47,7 +47,7 @@ pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violat
     }
     let is_certain = |violation: &&Violation| is_unlike(violation) && !is_undecided(violation);
     let unlike: Vec<_> = violations.iter().filter(is_certain).filter_map(Violation::request).collect();
-    let (mut readings, mut unknown) = (Readings::new(), Vec::new());
+    let (mut readings, mut by_next) = (Readings::new(), HashMap::new());
     for request in unlike.into_iter().take(LOOKED_INTO) {
         let Some((seen, last)) = answer_to(request, scene, &golden) else { continue };
         let supposed = suppositions(request, &scene.entries, &known);
@@ -55,9 +55,7 @@ pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violat
             if asking.is_over() {
                 break;
             }
-            if asking.goes_on_like_nothing(request, scene, &known).await {
-                unknown.push(request);
-            }
+            by_next.extend(asking.by_next(request, scene, &known).await.map(|cause| (request, cause)));
             continue;
         };
         readings.insert(request, sum(&found));
@@ -70,18 +68,17 @@ pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violat
         }
     }
     settle(violations, scene, &known, &golden, &readings);
-    let has_no_name = |violation: &&mut Violation| is_unlike(violation) && violation.explanations.is_empty();
+    let has_no_name = |violation: &&mut Violation| {
+        is_unlike(violation) && !is_undecided(violation) && violation.explanations.is_empty()
+    };
     if !violations.iter_mut().any(|violation| has_no_name(&violation)) || asking.player.is_iterative() {
         return;
     }
     let left = until.saturating_duration_since(Instant::now());
     let shown = tokio::time::timeout(left, shown_alone::causes(site, &golden)).await.unwrap_or_default();
     for violation in violations.iter_mut().filter(has_no_name) {
-        if !shown.is_empty() {
-            violation.explanations.clone_from(&shown);
-        } else if violation.request().is_some_and(|request| unknown.contains(&request)) {
-            violation.explanations = vec![Explanation::new(Cause::UnknownState, [Clue::NextUnlike])];
-        }
+        let by_next = violation.request().and_then(|request| by_next.get(&request));
+        violation.explanations = if shown.is_empty() { by_next.cloned().into_iter().collect() } else { shown.clone() };
     }
 }
 
@@ -143,16 +140,18 @@ impl Asking<'_> {
         Instant::now() >= self.until
     }
 
-    /// Whether a server that is believed gives neither the response to the next step, after any step that this request's sequence knows: then
-    /// more than one response was wrong.
-    async fn goes_on_like_nothing(&mut self, request: RequestId, scene: &Scene, known: &ModelFacts) -> bool {
-        if self.steps < usize::MAX {
-            return false;
+    /// What the response to the next step says of one that is like nothing known, where the server is believed.
+    async fn by_next(&mut self, request: RequestId, scene: &Scene, known: &ModelFacts) -> Option<Explanation> {
+        let right = right_inputs(request, &scene.entries, known).filter(|_| self.steps == usize::MAX)?;
+        let (next, supposed) = suppositions_after(request, &right, &scene.entries, known)?;
+        let (seen, last) = answer_to(next, scene, self.golden)?;
+        match self.first_that_is(&supposed, last, &seen).await {
+            Some(found) if Some(&found) == supposed.first() => {
+                Some(Explanation::new(Cause::WrongArithmetic, [Clue::NextRight]))
+            }
+            None if !self.is_over() => Some(Explanation::new(Cause::UnknownState, [Clue::NextUnlike])),
+            _ => None,
         }
-        let Some(right) = right_inputs(request, &scene.entries, known) else { return false };
-        let Some((next, supposed)) = suppositions_after(request, &right, &scene.entries, known) else { return false };
-        let Some((seen, last)) = answer_to(next, scene, self.golden) else { return false };
-        self.first_that_is(&supposed, last, &seen).await.is_none() && !self.is_over()
     }
 
     /// Where two answers to the same steps differ, the idle server decides which of them was wrong; where it gives neither, nobody knows.

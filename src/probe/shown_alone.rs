@@ -32,17 +32,16 @@ pub(super) async fn causes(site: Site<'_>, golden: &Arc<Golden>) -> Vec<Explanat
     }
     let mut alone = Vec::new();
     for sequence in &sequences {
-        match player.together(std::slice::from_ref(sequence), Last::WithEnd).await {
+        match player.together(std::slice::from_ref(sequence), Last::WithoutEnd).await {
             Ok(answers) => alone.extend(answers),
             Err(_) => return Vec::new(),
         }
     }
     // What came before it broke is judged all the same.
-    let _ = player.together(&tracks[..tracks.len().min(player.width())], Last::WithEnd).await;
+    let _ = player.together(&tracks[..tracks.len().min(player.width())], Last::WithoutEnd).await;
     let told = player.trail().explained(&ModelFacts::of(&site.preflight.model));
     let told = told.into_iter().map(|violation| violation.explanations).find(|causes| !causes.is_empty());
-    let related = || related(golden, first, &alone).map(|cause| vec![cause]);
-    let mut causes = told.or_else(related).unwrap_or_default();
+    let mut causes = told.unwrap_or_else(|| related(golden, first, &alone).unwrap_or_default());
     for cause in &mut causes {
         cause.clues.insert(0, Clue::ShownAlone);
     }
@@ -51,31 +50,38 @@ pub(super) async fn causes(site: Site<'_>, golden: &Arc<Golden>) -> Vec<Explanat
 
 /// What the answers to a track say that was sent twice, and once behind the first step of another: how they differ from each other,
 /// whatever they are.
-fn related(golden: &Golden, track: &Steps, alone: &[Vec<Gathered>]) -> Option<Explanation> {
+fn related(golden: &Golden, track: &Steps, alone: &[Vec<Gathered>]) -> Option<Vec<Explanation>> {
+    let said = |causes: &[Cause], clue: Clue| {
+        Some(causes.iter().map(|cause| Explanation::new(*cause, [clue.clone()])).collect())
+    };
     let [first, again, ..] = alone else { return None };
-    let other = alone.get(2);
-    let right = |step: usize| Lineage::Track { track: 0, steps: u32::try_from(step + 1).unwrap_or(u32::MAX) };
-    let steps = |step: usize| u32::try_from(step + 1).unwrap_or(u32::MAX);
-    let is_right =
-        |seen: &[Gathered], step: usize| golden.differs_from(right(step).number(&golden.inputs), &seen[step]).is_none();
-    let is_same = |step: usize| golden.are_the_same(&first[step], &again[step], steps(step));
+    let count = |step: usize| u32::try_from(step + 1).unwrap_or(u32::MAX);
+    let state = |step: usize| Lineage::Track { track: 0, steps: count(step) }.number(&golden.inputs);
+    if !golden.judges() || (0..track.len()).any(|step| golden.word(state(step)).is_none()) {
+        return None;
+    }
+    let are_the_same =
+        |step: usize, one: &[Gathered], other: &[Gathered]| golden.are_the_same(&one[step], &other[step], count(step));
+    let is_right = |seen: &[Gathered], step: usize| golden.differs_from(state(step), &seen[step]).is_none();
+    let wrong = (0..track.len()).find(|step| !is_right(first, *step) || !is_right(again, *step))?;
     let all_alike = |seen: &[Gathered]| {
-        seen.len() > 2 && (1..seen.len()).all(|step| golden.are_the_same(&seen[0], &seen[step], steps(step)))
+        seen.len() > 2 && (1..seen.len()).all(|step| golden.are_the_same(&seen[0], &seen[step], count(step)))
     };
     if all_alike(first) && all_alike(again) {
-        return Some(Explanation::new(Cause::NotExecuted, [Clue::AllAlike { steps: first.len() }]));
+        return said(&[Cause::NotExecuted], Clue::AllAlike { steps: first.len() });
     }
-    if !is_same(0) {
+    if !are_the_same(wrong, first, again) {
+        // A state that START left spoils more than one response.
+        let is_spoilt = |seen: &[Gathered]| (0..track.len().min(2)).all(|step| !is_right(seen, step));
         let cause = if is_right(first, 0) { Cause::StaleStateOfId } else { Cause::StaleStateOfSlot };
-        return Some(Explanation::new(cause, [Clue::StartDiffers]));
+        let is_it = wrong == 0 && (is_spoilt(first) || is_spoilt(again));
+        return said(&[cause], Clue::StartDiffers).filter(|_| is_it);
     }
-    let wrong = (0..track.len()).find(|step| !is_right(first, *step)).filter(|step| *step > 0 && is_same(*step))?;
-    let forgets =
-        wrong == 1 && other.is_some_and(|other| golden.are_the_same(&first[wrong], &other[wrong], steps(wrong)));
-    let (cause, clue) = if forgets {
-        (Cause::EffectLost, Clue::SameAfterAnother)
-    } else {
-        (Cause::UnknownState, Clue::RightBefore { step: wrong + 1 })
-    };
-    Some(Explanation::new(cause, [clue]))
+    let forgets = || alone.get(2).is_some_and(|other| are_the_same(wrong, first, other));
+    match wrong {
+        0 => said(&[Cause::WrongArithmetic], Clue::StartWrongTwice),
+        // Where its own state went cannot be seen from outside.
+        1 if forgets() => said(&[Cause::EffectLost, Cause::LeakedState], Clue::SameAfterAnother),
+        _ => said(&[Cause::UnknownState], Clue::RightBefore { step: wrong + 1 }),
+    }
 }

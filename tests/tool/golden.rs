@@ -41,6 +41,7 @@ claims = {}
 ";
 const PATTERNS: &str = "patterns.common = { valid = 5, valid-valid = 2, valid-no-end = 1, no-end = 1 }";
 const GRU: &str = "gru_float32";
+const ITERATIVE: &str = "iterative_sequence_int32";
 
 fn server(fault: Option<&str>) -> Server {
     let models = ModelOptions {
@@ -81,8 +82,10 @@ fn asked() -> Asked {
 
 fn asked_of(model: &str) -> Asked {
     let mut asked = asked();
-    if model != "any_tensors" {
-        asked.options.shapes.clear();
+    match model {
+        "any_tensors" => {}
+        ITERATIVE => asked.options.shapes = ["INPUT:1".parse().expect("a shape")].into(),
+        _ => asked.options.shapes.clear(),
     }
     asked
 }
@@ -144,6 +147,18 @@ fn what_several_streams_and_cuts_leave_behind_accuses_nobody() {
             assert!(result.tally.total().unjudged < result.tally.total().answered(), "{model} {patterns}");
         }
     }
+}
+
+#[test]
+fn each_request_to_an_iterative_model_is_judged_as_a_sequence() {
+    let patterns = "patterns.common = { valid = 3, burst = 1 }";
+    let result = judged(ITERATIVE, None, patterns);
+    let total = result.tally.total();
+    assert_eq!((result.violations, total.unjudged), (vec![], 0));
+    assert!(total.completed > 100, "{total:?}");
+    let result = judged(ITERATIVE, Some("off-by-one:once@30"), patterns);
+    let kinds: Vec<_> = result.violations.iter().map(|violation| violation.kind).collect();
+    assert_eq!(kinds, [ViolationKind::WrongOutput], "{:#?}", result.violations);
 }
 
 #[test]

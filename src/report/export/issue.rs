@@ -90,7 +90,8 @@ fn write_server(failure: &Failure, golden: Option<&Arc<Golden>>, out: &mut impl 
     let Some(configuration) = &facts.configuration else {
         return writeln!(out, "- Model configuration: unknown. `sequence-stress replay FILE --record` adds it.\n");
     };
-    if configuration.contains("backend: \"sequence_stress\"") {
+    // A model without a formula is attached.
+    if configuration.contains("backend: \"sequence_stress\"") && !formula.is_golden() {
         // The script writes the models that the reference server has from the start, too.
         let is_of_script = reference::model_names().any(|name| name == failure.scenario.target.model);
         let writes = if is_of_script {

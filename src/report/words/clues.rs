@@ -36,6 +36,10 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
         Clue::ShownAlone => "the idle server did so by itself after the run".to_owned(),
         Clue::AllAlike { steps } => format!("the responses to {steps} steps of a sequence are the same"),
         Clue::StartDiffers => "of two equal sequences, one after the other, START was answered in two ways".to_owned(),
+        Clue::StartWrongTwice => {
+            "of two equal sequences, one after the other, START had the same wrong outputs".to_owned()
+        }
+        Clue::NextRight => "the next response of the sequence is right, and so is its state".to_owned(),
         Clue::RightBefore { step } => {
             format!("step {step} of a sequence had the same wrong outputs twice, and the steps before it had the right ones")
         }

@@ -250,6 +250,8 @@ fn clues() -> Vec<Clue> {
         Clue::ShownAlone,
         Clue::AllAlike { steps: 4 },
         Clue::StartDiffers,
+        Clue::StartWrongTwice,
+        Clue::NextRight,
         Clue::RightBefore { step: 2 },
         Clue::SameAfterAnother,
         Clue::NextUnlike,

@@ -17,7 +17,7 @@ workload::table! {
         UnknownState = "unknown-state", "wrong sum";
         /// A step in the middle of a sequence found no state.
         StateReset = "state-reset", "wrong sum";
-        /// A response is wrong by a small number: the model computes wrongly.
+        /// A response is wrong by a small number, or it alone is wrong: the model computes wrongly.
         WrongArithmetic = "wrong-arithmetic", "wrong sum";
         /// No sequence that is known explains the sum.
         Unexplained = "unexplained", "wrong sum";

@@ -72,6 +72,8 @@ pub enum Clue {
     },
     /// The same sequence was answered twice, one after the other, and the responses to its START differ.
     StartDiffers,
+    /// The same sequence was answered twice, one after the other, and START had the same wrong outputs.
+    StartWrongTwice,
     /// The responses to the steps before this one are right, and this one's is like that of no known state, twice the same.
     RightBefore {
         /// The step's number, from 1.
@@ -79,6 +81,8 @@ pub enum Clue {
     },
     /// The second step of a sequence had the same outputs after two first steps that differ.
     SameAfterAnother,
+    /// The response to the next step is right.
+    NextRight,
     /// Neither this response nor the one to the next step is that of a known state, nor one that the idle server gave.
     NextUnlike,
     /// The response is the state before the step.
