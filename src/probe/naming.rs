@@ -28,6 +28,8 @@ use workload::{
 const LOOKED_INTO: usize = 20;
 /// How long that may take.
 const LONGEST: Duration = Duration::from_secs(20);
+/// How long the idle server is then looked at by itself: some ten sequences of a few steps.
+const BY_ITSELF: Duration = Duration::from_secs(5);
 /// So many steps of tracks show whether the idle server can be believed: a fault that always happens shows in them.
 const STEPS_BEFORE: usize = 6;
 
@@ -74,8 +76,7 @@ pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violat
     if !violations.iter_mut().any(|violation| has_no_name(&violation)) || asking.player.is_iterative() {
         return;
     }
-    let left = until.saturating_duration_since(Instant::now());
-    let shown = tokio::time::timeout(left, shown_alone::causes(site, &golden)).await.unwrap_or_default();
+    let shown = tokio::time::timeout(BY_ITSELF, shown_alone::causes(site, &golden)).await.unwrap_or_default();
     for violation in violations.iter_mut().filter(has_no_name) {
         let by_next = violation.request().and_then(|request| by_next.get(&request));
         violation.explanations = if shown.is_empty() { by_next.cloned().into_iter().collect() } else { shown.clone() };
