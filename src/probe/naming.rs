@@ -15,7 +15,7 @@ use oracle::{
         Cause, Clue, Explanation, ModelFacts, Readings, explain_as, right_inputs, suppositions, suppositions_after,
     },
     golden::{Answered, Expectation, Gathered, Golden, Relations},
-    history::Scene,
+    history::{Entry, Scene},
 };
 use workload::{
     event::EventKind,
@@ -145,6 +145,14 @@ impl Asking<'_> {
     async fn by_next(&mut self, request: RequestId, scene: &Scene, known: &ModelFacts) -> Option<Explanation> {
         let right = right_inputs(request, &scene.entries, known).filter(|_| self.steps == usize::MAX)?;
         let (next, supposed) = suppositions_after(request, &right, &scene.entries, known)?;
+        // The history has a response to a known state as that state.
+        let is_right = |entry: &Entry| match &entry.what {
+            EventKind::Answered(request, state, _) => *request == next && *state == sum(&supposed[0]),
+            _ => false,
+        };
+        if scene.entries.iter().any(is_right) {
+            return Some(Explanation::new(Cause::WrongArithmetic, [Clue::NextRight]));
+        }
         let (seen, last) = answer_to(next, scene, self.golden)?;
         match self.first_that_is(&supposed, last, &seen).await {
             Some(found) if Some(&found) == supposed.first() => {

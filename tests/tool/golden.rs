@@ -42,6 +42,8 @@ claims = {}
 const PATTERNS: &str = "patterns.common = { valid = 5, valid-valid = 2, valid-no-end = 1, no-end = 1 }";
 const GRU: &str = "gru_float32";
 const ITERATIVE: &str = "iterative_sequence_int32";
+/// Its output is one number, so no other element shows that the state is right.
+const SUM: &str = "custom_sequence_int32";
 
 fn server(fault: Option<&str>) -> Server {
     let models = ModelOptions {
@@ -84,7 +86,7 @@ fn asked_of(model: &str) -> Asked {
     let mut asked = asked();
     match model {
         "any_tensors" => {}
-        ITERATIVE => asked.options.shapes = ["INPUT:1".parse().expect("a shape")].into(),
+        ITERATIVE | SUM => asked.options.shapes = ["INPUT:1".parse().expect("a shape")].into(),
         _ => asked.options.shapes.clear(),
     }
     asked
@@ -229,6 +231,13 @@ fn a_fault_that_always_happens_is_named_by_what_the_idle_server_does_by_itself()
         let is_told = |its: &Explanation| causes.contains(&its.cause) && its.clues.contains(&Clue::ShownAlone);
         assert!(cause.is_some_and(is_told), "{fault}: {first:#?}");
     }
+}
+
+#[test]
+fn one_number_that_alone_is_wrong_is_told_by_the_next_response() {
+    let result = judged(SUM, Some("off-by-one:once@12"), "sending.window = 1");
+    let of_next = Explanation::new(Cause::WrongArithmetic, [Clue::NextRight]);
+    assert_eq!(result.violations[0].explanations, [of_next], "{:#?}", result.violations[0]);
 }
 
 #[test]
