@@ -40,12 +40,36 @@ pub(super) async fn causes(site: Site<'_>, golden: &Arc<Golden>) -> Vec<Explanat
     // What came before it broke is judged all the same.
     let _ = player.together(&tracks[..tracks.len().min(player.width())], Last::WithoutEnd).await;
     let told = player.trail().explained(&ModelFacts::of(&site.preflight.model));
-    let told = told.into_iter().map(|violation| violation.explanations).find(|causes| !causes.is_empty());
-    let mut causes = told.unwrap_or_else(|| related(golden, first, &alone).unwrap_or_default());
+    let related = related(golden, first, &alone).unwrap_or_default();
+    let repeats = related.iter().any(|one| one.clues.contains(&Clue::StartWrongTwice));
+    let is_told = |causes: &Vec<Explanation>| {
+        causes
+            .first()
+            .is_some_and(|first| first.cause != Cause::Unexplained && !(repeats && needs_another(first.cause)))
+    };
+    let told = told.into_iter().map(|violation| violation.explanations).find(is_told);
+    let mut causes = told.unwrap_or(related);
     for cause in &mut causes {
         cause.clues.insert(0, Clue::ShownAlone);
     }
     causes
+}
+
+/// Whether something that came before or beside a sequence brings a cause about. It cannot be the same to START twice, and outputs that are
+/// few small numbers are often those of another state by chance.
+fn needs_another(cause: Cause) -> bool {
+    use Cause as C;
+    matches!(
+        cause,
+        C::StartNotTold
+            | C::StaleStateOfId
+            | C::StaleStateOfSlot
+            | C::LeakedState
+            | C::SharedState
+            | C::SwappedStates
+            | C::CorridWrong
+            | C::ResponseOfAnother
+    )
 }
 
 /// What the answers to a track say that was sent twice, and once behind the first step of another: how they differ from each other,

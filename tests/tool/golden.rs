@@ -241,6 +241,13 @@ fn one_number_that_alone_is_wrong_is_told_by_the_next_response() {
 }
 
 #[test]
+fn one_number_that_is_always_wrong_is_told_by_what_the_idle_server_answers_to_start() {
+    let result = judged(SUM, Some("off-by-one"), "sending.window = 1");
+    let alone = Explanation::new(Cause::WrongArithmetic, [Clue::ShownAlone, Clue::StartWrongTwice]);
+    assert_eq!(result.violations[0].explanations, [alone], "{:#?}", result.violations[0]);
+}
+
+#[test]
 fn two_states_that_the_server_exchanges_are_found() {
     for model in ["two_state_float32", "two_state_implicit_float32"] {
         // In the middle of a sequence, so that the next step shows it, too.

@@ -146,8 +146,13 @@ fn constant(case: &Case) -> Option<Hypothesis> {
         return None;
     }
     let story = case.story;
-    let own = case.own_steps().iter().filter(|asked| asked.base() == Some(case.base)).count() - 1;
-    let theirs = story.others(case.spot.sequence).filter(|spot| story.asked(*spot).base() == Some(case.base)).count();
+    let is_golden = case.known.arithmetic.formula.is_golden();
+    // A model without a formula may answer the same input with the same mistake.
+    let tells = |asked: &Asked| !is_golden || asked.step.value != case.asked.step.value;
+    let found = |asked: &Asked| asked.base() == Some(case.base) && tells(asked);
+    let here = case.spot.step;
+    let own = case.own_steps().iter().enumerate().filter(|(step, asked)| *step != here && found(asked)).count();
+    let theirs = story.others(case.spot.sequence).filter(|spot| found(story.asked(*spot))).count();
     let times = own + theirs;
     if times == 0 || !who_left(case, case.base).is_empty() {
         return None;
