@@ -15,17 +15,19 @@ use oracle::{
 
 /// How many steps of a track are sent.
 const STEPS: usize = 4;
+/// How often the same track is sent: each instance of a model may keep a state of its own.
+const TIMES: usize = 4;
 
 /// What may be the cause of what the idle server does wrong, most likely first; none where nothing tells.
 ///
-/// It is sent one track twice, then the same behind the first step of another one, that other one, and several side by side.
+/// It is sent one track several times, then the same behind the first step of another one, that other one, and several side by side.
 pub(super) async fn causes(site: Site<'_>, golden: &Arc<Golden>) -> Vec<Explanation> {
     let Ok(mut player) = Player::judged(site, Arc::clone(golden)) else { return Vec::new() };
     let tracks = golden.inputs.tracks().iter().enumerate().take(player.width().max(2));
     let tracks: Vec<Steps> =
         tracks.map(|(track, of)| (0..of.codes.len().min(STEPS)).map(|step| (track, step)).collect()).collect();
     let Some(first) = tracks.first() else { return Vec::new() };
-    let mut sequences = vec![first.clone(), first.clone()];
+    let mut sequences = vec![first.clone(); TIMES];
     if let Some(other) = tracks.get(1) {
         sequences.push([&other[..1], &first[1..]].concat());
         sequences.push(other.clone());
@@ -72,13 +74,13 @@ fn needs_another(cause: Cause) -> bool {
     )
 }
 
-/// What the answers to a track say that was sent twice, and once behind the first step of another: how they differ from each other,
-/// whatever they are.
+/// What the answers to a track say that was sent several times, and once behind the first step of another: how they differ from each
+/// other, whatever they are.
 fn related(golden: &Golden, track: &Steps, alone: &[Vec<Gathered>]) -> Option<Vec<Explanation>> {
     let said = |causes: &[Cause], clue: Clue| {
         Some(causes.iter().map(|cause| Explanation::new(*cause, [clue.clone()])).collect())
     };
-    let [first, again, ..] = alone else { return None };
+    let (first, rest) = alone.split_first()?;
     let count = |step: usize| u32::try_from(step + 1).unwrap_or(u32::MAX);
     let state = |step: usize| Lineage::Track { track: 0, steps: count(step) }.number(&golden.inputs);
     if !golden.judges() || (0..track.len()).any(|step| golden.word(state(step)).is_none()) {
@@ -87,7 +89,10 @@ fn related(golden: &Golden, track: &Steps, alone: &[Vec<Gathered>]) -> Option<Ve
     let are_the_same =
         |step: usize, one: &[Gathered], other: &[Gathered]| golden.are_the_same(&one[step], &other[step], count(step));
     let is_right = |seen: &[Gathered], step: usize| golden.differs_from(state(step), &seen[step]).is_none();
-    let wrong = (0..track.len()).find(|step| !is_right(first, *step) || !is_right(again, *step))?;
+    let wrong_from = |seen: &Vec<Gathered>| (0..track.len()).find(|step| !is_right(seen, *step));
+    let wrong = alone.iter().take(TIMES).filter_map(wrong_from).min()?;
+    let is_again = |seen: &&Vec<Gathered>| are_the_same(wrong, first, seen) == (wrong > 0);
+    let again = rest.iter().take(TIMES - 1).find(is_again).or(rest.first())?;
     let all_alike = |seen: &[Gathered]| {
         seen.len() > 2 && (1..seen.len()).all(|step| golden.are_the_same(&seen[0], &seen[step], count(step)))
     };
@@ -101,8 +106,9 @@ fn related(golden: &Golden, track: &Steps, alone: &[Vec<Gathered>]) -> Option<Ve
         let is_it = wrong == 0 && (is_spoilt(first) || is_spoilt(again));
         return said(&[cause], Clue::StartDiffers).filter(|_| is_it);
     }
-    let forgets = || alone.get(2).is_some_and(|other| are_the_same(wrong, first, other));
+    let forgets = || alone.get(TIMES).is_some_and(|other| are_the_same(wrong, first, other));
     match wrong {
+        _ if is_right(first, wrong) => None,
         0 => said(&[Cause::WrongArithmetic], Clue::StartWrongTwice),
         // Where its own state went cannot be seen from outside.
         1 if forgets() => said(&[Cause::EffectLost, Cause::LeakedState], Clue::SameAfterAnother),

@@ -146,7 +146,13 @@ impl Row {
         // Such a model does not say what it saw of the controls: they show in its outputs alone.
         let is_of_content = matches!(self.called, ViolationKind::WrongSum | ViolationKind::WrongControl);
         let called = if is_of_content { ViolationKind::WrongOutput } else { self.called };
-        Self { model, called, ..*self }
+        // The other slot may have a state of which nobody knows anything. What always reads another state looks like one that never
+        // keeps its own.
+        let (causes, more_causes): (&[Cause], &[Cause]) = match self.fault {
+            Fault::StateOfAnotherSlot => (&[LeakedState, UnknownState], &[SwappedStates, EffectLost]),
+            _ => (self.causes, self.more_causes),
+        };
+        Self { model, called, causes, more_causes, ..*self }
     }
 
     /// Whether a cause names the fault rightly where it happens once, or always.

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     cause::Cause,
     clue::{Clue, Left, Relation, SequenceId, WentOn},
-    suppositions::{Readings, explain_as, right_inputs, suppositions, suppositions_after},
+    suppositions::{Readings, explain_as, right_inputs, suppositions, suppositions_after, suppositions_of_exchange},
 };
 use self::{
     hypothesis::{Fit, Hypothesis, in_order, ranked},

@@ -58,6 +58,27 @@ pub fn suppositions_after(
     Some((next.step.request, bases.map(|base| [base.as_slice(), &[next.step.value]].concat()).collect()))
 }
 
+/// Of a request that went on from another sequence's state: the step of that sequence that may have gone on from this one's in exchange,
+/// and its inputs then. It may have come so much later that nothing near it in time tells of this.
+pub fn suppositions_of_exchange(
+    request: RequestId,
+    executed: &[Number],
+    window: &[Entry],
+    known: &ModelFacts,
+) -> Vec<(RequestId, Vec<Number>)> {
+    let story = Story::new(window, known.arithmetic, &Readings::new());
+    let Some(spot) = story.find(request) else { return Vec::new() };
+    let (Some(mine), Some((_, theirs))) = (inputs(&story.told(spot).steps[..spot.step]), executed.split_last()) else {
+        return Vec::new();
+    };
+    let exchanged = story.besides(spot.sequence).filter_map(|(_, told)| {
+        let their = told.steps.get(theirs.len()).filter(|asked| is_executed(asked) && asked.sum() != asked.right)?;
+        let is_left_by_it = inputs(&told.steps[..theirs.len()]).is_some_and(|inputs| inputs == theirs);
+        is_left_by_it.then(|| (their.step.request, [mine.as_slice(), &[their.step.value]].concat()))
+    });
+    exchanged.take(OF_ANOTHER).collect()
+}
+
 /// What may be the cause of a violation where some answers were found to be those of states.
 pub fn explain_as(
     violation: &Violation,
@@ -128,7 +149,10 @@ fn of_others(story: &Story, spot: Spot) -> Vec<Vec<Number>> {
         // that step was in the same batch.
         let latest = near.iter().copied().filter(|step| told.steps[*step].at() <= at).max();
         let is_live = told.last_at() >= at || told.is_open();
-        let is_latest = |step| is_live && latest.is_some_and(|latest| step == latest || step + 1 == latest);
+        // START may meet what the last step of a sequence left in a slot.
+        let is_left = |step| asked.step.start && latest == Some(step);
+        let is_latest =
+            |step| is_left(step) || is_live && latest.is_some_and(|latest| step == latest || step + 1 == latest);
         for (place, step) in near.into_iter().enumerate() {
             let is_near = place < OF_ANOTHER;
             let comes_first = is_latest(step) || is_predecessor && is_near;
@@ -138,14 +162,15 @@ fn of_others(story: &Story, spot: Spot) -> Vec<Vec<Number>> {
                 continue;
             }
             let Some(theirs) = inputs(&told.steps[..=step]) else { continue };
-            let distance = if comes_first { 0 } else { told.steps[step].at().abs_diff(at) };
-            found.push((distance, [theirs.as_slice(), &[value]].concat()));
+            let distance = told.steps[step].at().abs_diff(at);
+            let (of_state, of_stray) = if comes_first { (0, 1) } else { (2, 2) };
+            found.push(((of_state, distance), [theirs.as_slice(), &[value]].concat()));
             if let Some(mine) = mine.as_ref().filter(|_| is_near) {
                 let stray = told.steps[step].step.value;
-                found.push((distance.saturating_add(1), [mine.as_slice(), &[stray, value]].concat()));
+                found.push(((of_stray, distance), [mine.as_slice(), &[stray, value]].concat()));
             }
         }
     }
-    found.sort_by_key(|(distance, _)| *distance);
+    found.sort_by_key(|(likely, _)| *likely);
     found.into_iter().map(|(_, inputs)| inputs).collect()
 }
