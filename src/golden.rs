@@ -14,6 +14,7 @@ use std::{
 use serde::Serialize;
 
 use self::calibration::Calibration;
+pub use self::calibration::Phase;
 use crate::{
     preflight::{Hints, Preflight, identity},
     probe::{
@@ -22,7 +23,7 @@ use crate::{
     },
     run::RunError,
 };
-use oracle::golden::{Compare, Facts, Golden, Identity, Lineage, Misfit, Named, Output};
+use oracle::golden::{Compare, Facts, Gathered, Golden, Identity, Lineage, Misfit, Named, Output};
 use wire::transport::{Access, Client};
 use workload::{
     inputs::{ElementType, InputSet, Options, random, read},
@@ -132,7 +133,7 @@ impl Subject {
     ///
     /// # Errors
     /// When the server does not answer as it should.
-    pub async fn calibrate(&self, progress: &mut dyn FnMut(&str)) -> Result<Golden, RunError> {
+    pub async fn calibrate(&self, progress: &mut dyn FnMut(Phase)) -> Result<Golden, RunError> {
         let preflight = self.preflight(&self.blind).await?;
         let (clock, liveness) = (Clock::started(), Liveness::default());
         let site = self.site(&preflight, &clock, &liveness);
@@ -140,7 +141,8 @@ impl Subject {
         Calibration::new(player, Arc::clone(&self.blind)).run(progress).await.map_err(RunError::Endpoint)
     }
 
-    /// Sends so many tracks once, alone, and returns the states whose outputs are others than the golden ones, and how many were compared.
+    /// Sends so many tracks once, alone, and returns the states whose outputs are others than the golden ones, and how many were compared:
+    /// none where no output is judged.
     ///
     /// # Errors
     /// When the server does not answer as it should, or is another than the golden outputs are of.
@@ -149,17 +151,27 @@ impl Subject {
         let (clock, liveness) = (Clock::started(), Liveness::default());
         let site = self.site(&preflight, &clock, &liveness);
         let mut player = Player::new(site, Arc::clone(golden)).map_err(RunError::Endpoint)?;
-        let mut compared = 0;
-        let mut differ = Vec::new();
-        for track in 0..golden.inputs.tracks().len().min(tracks) {
-            let steps: Vec<_> = (0..golden.steps() as usize).map(|step| (track, step)).collect();
-            let seen = player.together(&[steps], Last::WithoutEnd).await.map_err(RunError::Endpoint)?;
-            for (steps, gathered) in (1..).zip(seen.into_iter().flatten()) {
-                let track = u32::try_from(track).unwrap_or(u32::MAX);
-                let sum = Lineage::Track { track, steps }.number(&golden.inputs);
-                compared += 1;
-                if let Some(how) = golden.differs_from(sum, &gathered) {
-                    differ.push((golden.named(sum), how));
+        let (mut compared, mut differ) = (0, Vec::new());
+        let mut compare = |lineage: Lineage, gathered: &Gathered| {
+            let sum = lineage.number(&golden.inputs);
+            compared += 1;
+            differ.extend(golden.differs_from(sum, gathered).map(|how| (golden.named(sum), how)));
+        };
+        for track in (0..golden.inputs.tracks().len().min(tracks)).filter(|_| golden.judges()) {
+            let path: Vec<_> = (0..golden.steps() as usize).map(|step| (track, step)).collect();
+            let track = u32::try_from(track).unwrap_or(u32::MAX);
+            let seen =
+                player.together(std::slice::from_ref(&path), Last::WithoutEnd).await.map_err(RunError::Endpoint)?;
+            for (steps, gathered) in (1..).zip(seen.iter().flatten()) {
+                compare(Lineage::Track { track, steps }, gathered);
+            }
+            // How many of these were measured differs from one track to the next.
+            for steps in (1..=golden.ended_steps()).filter(|steps| steps.is_power_of_two()) {
+                let lineage = Lineage::Ended { track, steps };
+                if golden.knows(lineage.number(&golden.inputs)) {
+                    let path = path[..steps as usize].to_vec();
+                    let seen = player.together(&[path], Last::WithEnd).await.map_err(RunError::Endpoint)?;
+                    seen.iter().filter_map(|seen| seen.last()).for_each(|gathered| compare(lineage, gathered));
                 }
             }
         }

@@ -281,7 +281,7 @@ impl Preflight {
         let settings = configuration.as_ref().map(Configuration::settings);
         let batches = settings.as_ref().is_none_or(|settings| settings.batches);
         let (input, output, shape, datatype) = match golden {
-            Some(golden) => whatever_tensors(golden, &declared),
+            Some(golden) => whatever_tensors(golden, name, &declared)?,
             None => choose_tensors(name, &declared, batches)?,
         };
         if golden.is_none() {

@@ -41,6 +41,8 @@ pub(crate) enum Doubt {
     NothingJudged,
     /// No output of a model without a formula is deterministic enough to be judged.
     NoOutputJudged,
+    /// No fault in a state shows in the outputs of a model without a formula.
+    NoStateShown,
     /// Too few states of a model without a formula can be told apart.
     Fingerprints {
         distinct: u64,
@@ -143,6 +145,8 @@ impl Judged<'_> {
             let Fingerprints { distinct, pairs } = golden.facts.fingerprints;
             if !golden.judges() {
                 doubts.push(Doubt::NoOutputJudged);
+            } else if !golden.facts.show_states() {
+                doubts.push(Doubt::NoStateShown);
             } else if !golden.facts.fingerprints.are_enough() {
                 doubts.push(Doubt::Fingerprints { distinct, pairs });
             }

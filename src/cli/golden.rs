@@ -144,6 +144,11 @@ impl InputArgs {
             && compare.is_empty()
     }
 
+    /// The file or folder that is read, with its flag.
+    pub fn file(&self) -> Option<(&'static str, &Path)> {
+        self.inputs.as_deref().map(|path| ("inputs", path))
+    }
+
     /// What is asked of the model.
     pub fn asked(&self) -> Asked {
         Asked {
@@ -199,6 +204,15 @@ pub enum Expected<'a> {
 }
 
 impl ExpectArgs {
+    /// The files that are read, each with its flag.
+    pub fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let golden = match self.expected() {
+            Expected::File(path) => Some(("golden", path)),
+            Expected::Formula | Expected::Auto | Expected::Nothing => None,
+        };
+        golden.into_iter().chain(self.inputs.file())
+    }
+
     /// Where the expectation comes from.
     pub fn expected(&self) -> Expected<'_> {
         match (&self.golden, &self.expect) {

@@ -24,7 +24,8 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     if let Some((flag, _)) = args.out.named().next().filter(|_| args.files.len() > 1) {
         return Err(Failure::wrong_input(format!("--{flag} takes the result of one history: check them one by one")));
     }
-    check_different(args.out.named()).map_err(Failure::wrong_input)?;
+    let golden = args.golden.as_deref().map(|path| ("golden", path));
+    check_different(args.out.named().chain(golden)).map_err(Failure::wrong_input)?;
     let mut files = Files::check(&args.out).map_err(Failure::wrong_input)?;
     let golden = args.golden.as_deref().map(read_file).transpose().map_err(Failure::wrong_input)?.map(Arc::new);
     let check = |file: &String| check_one(golden.as_ref(), file, args.quiet, mem::take(&mut files));

@@ -11,13 +11,13 @@ use std::{
 
 use super::{
     Failure, UNKNOWN,
-    output::{ResultFile, print, say_error},
+    output::{ResultFile, check_different, print, say_error},
     resolve, runtime,
     stress::start_server,
 };
 use crate::{
     cli::{CalibrateArgs, EndpointArgs, ExpectArgs, Expected, GoldenArgs, GoldenCommand, PlanArgs, VerifyArgs},
-    golden::{Asked, LEAST_STEPS, Subject, read_file},
+    golden::{Asked, LEAST_STEPS, Phase, Subject, read_file},
     report::{write_differences, write_golden},
     run::RunError,
 };
@@ -37,6 +37,8 @@ const KEPT: usize = 32;
 const TRACKS_TRIED: usize = 2;
 /// After how long the user learns what a calibration does.
 const QUIET: Duration = Duration::from_secs(2);
+/// After how long at the most they learn it again.
+const LATER: Duration = Duration::from_secs(60);
 
 pub(super) fn golden(args: &GoldenArgs) -> Result<u8, Failure> {
     match &args.command {
@@ -51,13 +53,15 @@ fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
             "golden needs the file to write: -o model.golden (golden verify FILE asks whether one still holds)",
         )
     })?;
+    let named = args.inputs.file().into_iter().chain([("output", path)]);
+    check_different(named).map_err(Failure::wrong_input)?;
     let file = ResultFile::check("output", "the golden outputs", path).map_err(Failure::wrong_input)?;
     let (_server, scenario) = target(&args.endpoint)?;
     let golden = made(&scenario, &args.endpoint, &args.inputs.asked())?;
     print(|out| write_golden(&golden, out));
     file.write_by(|file| golden.write_to(file)).map_err(Failure::wrong_input)?;
     print(|out| writeln!(out, "written: {}", path.display()));
-    Ok(if golden.judges() { 0 } else { UNKNOWN })
+    Ok(if golden.is_enough() { 0 } else { UNKNOWN })
 }
 
 fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
@@ -72,7 +76,7 @@ fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
         })
         .map_err(|error| Failure::of_run(error, &scenario.target.endpoint))?;
     print(|out| write_differences(compared, &differ, out));
-    Ok(u8::from(!differ.is_empty()))
+    Ok(if compared == 0 { UNKNOWN } else { u8::from(!differ.is_empty()) })
 }
 
 /// The endpoint as a scenario has it, and the embedded server, if there is one.
@@ -96,17 +100,25 @@ fn made(scenario: &Scenario, endpoint: &EndpointArgs, asked: &Asked) -> Result<G
     runtime()?.block_on(made).map_err(|error| Failure::of_run(error, &scenario.target.endpoint))
 }
 
-/// Says what a calibration does when it has done it for a while.
-fn said() -> impl FnMut(&str) {
-    let mut last = (String::new(), Instant::now());
-    move |what| {
-        if last.0 != what {
-            last = (what.to_owned(), Instant::now());
-        } else if last.1.elapsed() > QUIET {
-            say_error(&format!("calibrating: {what}"));
-            last.1 = Instant::now() + Duration::from_secs(3600);
+/// Says how far a calibration has come when it takes a while.
+fn said() -> impl FnMut(Phase) {
+    let (mut began, mut said) = (("", Instant::now()), Instant::now());
+    move |Phase { what, done, of }| {
+        if began.0 != what {
+            began = (what, Instant::now());
+        }
+        let so_far = began.1.elapsed();
+        if done > 0 && so_far > QUIET && said.elapsed() > QUIET {
+            let left = so_far.mul_f64(count(of - done) / count(done)).as_secs() + 1;
+            say_error(&format!("calibrating: {what}, {done} of {of}, {left} s left of these"));
+            // Less often, the longer it takes.
+            said = Instant::now() + so_far.min(LATER);
         }
     }
+}
+
+fn count(of: usize) -> f64 {
+    u32::try_from(of).unwrap_or(u32::MAX).into()
 }
 
 /// What a run expects of its model; none where a formula says it.
@@ -154,10 +166,11 @@ pub(super) fn expected(
             let runtime = runtime()?;
             let subject = runtime.block_on(subject).map_err(of_run)?;
             let path = cache()?.join(format!("{}.golden", subject.key()));
-            if let Ok(golden) = read_file(&path).map(Arc::new) {
+            if let Some(golden) = read_file(&path).ok().filter(Golden::is_enough).map(Arc::new) {
                 // A model's weights are in no configuration.
                 let (_, differ) = runtime.block_on(subject.verify(&golden, TRACKS_TRIED)).map_err(of_run)?;
                 if differ.is_empty() {
+                    say_error(&format!("the golden file is that of an earlier run: {}", path.display()));
                     return Ok(Some(golden));
                 }
                 say_error(
@@ -165,7 +178,10 @@ pub(super) fn expected(
                 );
             }
             let golden = runtime.block_on(subject.calibrate(&mut said())).map_err(of_run)?;
-            keep(&path, &golden)?;
+            // Another calibration may find out more.
+            if golden.is_enough() {
+                keep(&path, &golden)?;
+            }
             print(|out| write_golden(&golden, out));
             Ok(Some(Arc::new(golden)))
         }

@@ -45,7 +45,7 @@ const ENDED_AT_ONCE: i32 = 3;
 pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let (source, mut scenario, seed) = resolve(&args.plan, args.overrides())?;
     let history = args.history.history.as_deref();
-    let named = args.files.named().chain(history.map(|path| ("history", path)));
+    let named = args.files.named().chain(history.map(|path| ("history", path))).chain(args.expect.files());
     check_different(named).map_err(CommandFailure::wrong_input)?;
     let files = Files::check(&args.files).map_err(CommandFailure::wrong_input)?;
     history.map(check_history_file).transpose().map_err(CommandFailure::wrong_input)?;

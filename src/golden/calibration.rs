@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::facts::{Deviations, chosen, fingerprints, noise, tolerances};
+use super::facts::{Again, Deviations, chosen, fingerprints, noise, tolerances};
 use crate::probe::player::{Last, Player, Steps};
 use oracle::golden::{EndEffect, Facts, FaultKind, Gathered, Golden, Identity, Lineage, Output, Visible};
 use workload::inputs::{Coded, InputSet};
 
-/// How often each track is sent alone.
+/// How often each track is sent alone, the last time with a correlation ID that is far from the others.
 const ALONE: usize = 3;
 /// How many tracks are sent in full batches of themselves.
 const OF_THEMSELVES: usize = 8;
@@ -19,6 +19,17 @@ const EACH_STEP: u32 = 8;
 const ENDED: usize = 32;
 /// By how many tolerances an answer has to be apart for a fault to show.
 const SHOWS: f64 = 2.0;
+
+/// How far a calibration has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Phase {
+    /// What it sends.
+    pub what: &'static str,
+    /// How many of these are done.
+    pub done: usize,
+    /// How many there are.
+    pub of: usize,
+}
 
 pub(super) struct Calibration<'s> {
     player: Player<'s>,
@@ -36,27 +47,27 @@ impl<'s> Calibration<'s> {
         Self { player, golden, known: BTreeMap::new(), ended: BTreeMap::new(), deviations }
     }
 
-    pub(super) async fn run(mut self, progress: &mut dyn FnMut(&str)) -> Result<Golden, String> {
+    pub(super) async fn run(mut self, progress: &mut dyn FnMut(Phase)) -> Result<Golden, String> {
         let mut all = self.tracks();
-        for _ in 0..ALONE {
-            for track in &all {
-                progress("each track alone");
-                let seen = self.player.together(std::slice::from_ref(track), Last::WithoutEnd).await?;
-                self.take(track, seen.into_iter().next().unwrap_or_default(), true);
-            }
+        for time in 1..ALONE {
+            self.each_alone(&all, time, Again::Alone, progress).await?;
         }
+        let own_id = self.player.send_under(self.player.id_of_the_run());
+        self.each_alone(&all, ALONE, Again::OtherId, progress).await?;
+        self.player.send_under(own_id);
         let width = self.player.width();
         if width > 1 {
-            for track in all.iter().take(OF_THEMSELVES) {
-                progress("full batches of one track");
+            let of = OF_THEMSELVES.min(all.len());
+            for (done, track) in all.iter().take(of).enumerate() {
+                progress(Phase { what: "full batches of one track", done, of });
                 self.beside(&vec![track.clone(); width]).await?;
             }
-            for in_order in arrangements(all.len()) {
-                for group in in_order.chunks(width) {
-                    progress("tracks beside others");
-                    let group: Vec<_> = group.iter().map(|track| all[*track].clone()).collect();
-                    self.beside(&group).await?;
-                }
+            let groups = groups(all.len(), width);
+            let of = groups.len();
+            for (done, group) in groups.into_iter().enumerate() {
+                progress(Phase { what: "tracks beside others", done, of });
+                let group: Vec<_> = group.into_iter().map(|track| all[track].clone()).collect();
+                self.beside(&group).await?;
             }
         }
         let tolerances = tolerances(&self.golden, &self.deviations, &self.known);
@@ -75,8 +86,7 @@ impl<'s> Calibration<'s> {
                 golden = self.with(outputs.clone(), &facts, &BTreeMap::new());
             }
             facts.fingerprints = fingerprints(&golden);
-            progress("END at each step");
-            facts.at_end = self.look_at_end(&golden, &all).await?;
+            facts.at_end = self.look_at_end(&golden, &all, progress).await?;
             if facts.at_end == EndEffect::Changes {
                 self.measure_end(&all, progress).await?;
             }
@@ -89,12 +99,18 @@ impl<'s> Calibration<'s> {
 
     /// Sends the beginnings of some tracks, and one beginning of each other track, with END, and looks what END does to the outputs. Each is
     /// sent with two correlation IDs, because a model may add the ID at END.
-    async fn look_at_end(&mut self, golden: &Golden, all: &[Steps]) -> Result<EndEffect, String> {
+    async fn look_at_end(
+        &mut self,
+        golden: &Golden,
+        all: &[Steps],
+        progress: &mut dyn FnMut(Phase),
+    ) -> Result<EndEffect, String> {
         let mut found = EndEffect::Nothing;
         if self.player.is_iterative() {
             return Ok(found);
         }
         for (place, track) in all.iter().enumerate() {
+            progress(Phase { what: "beginnings of tracks with END", done: place, of: all.len() });
             let is_tried = |steps: &usize| {
                 let is_of_some = place < WITH_FAULTS && (steps.is_power_of_two() || *steps == track.len());
                 // END may matter for some inputs alone, and for some lengths.
@@ -121,11 +137,12 @@ impl<'s> Calibration<'s> {
     }
 
     /// Finds out what the first steps of all tracks are answered with where they have END.
-    async fn measure_end(&mut self, all: &[Steps], progress: &mut dyn FnMut(&str)) -> Result<(), String> {
+    async fn measure_end(&mut self, all: &[Steps], progress: &mut dyn FnMut(Phase)) -> Result<(), String> {
         let of = |track: usize| (1..=all[track].len().min(ENDED)).map(move |steps| (track, steps));
         let ends: Vec<_> = (0..all.len()).flat_map(of).collect();
-        for group in ends.chunks(self.player.width()) {
-            progress("END at each step");
+        let width = self.player.width();
+        for (done, group) in ends.chunks(width).enumerate() {
+            progress(Phase { what: "END at each step", done, of: ends.len().div_ceil(width) });
             let paths: Vec<_> = group.iter().map(|(track, steps)| all[*track][..*steps].to_vec()).collect();
             let seen = self.player.together(&paths, Last::WithEnd).await?;
             let last = group.iter().zip(seen).filter_map(|(place, mut seen)| Some((*place, Arc::new(seen.pop()?))));
@@ -154,18 +171,33 @@ impl<'s> Calibration<'s> {
         self.known = known.filter_map(|((track, step), seen)| Some(((place(&track)?, step), seen))).collect();
     }
 
-    /// Sends sequences side by side, and looks how far their answers are from those alone.
-    async fn beside(&mut self, group: &[Steps]) -> Result<(), String> {
-        for (track, seen) in group.iter().zip(self.player.together(group, Last::WithoutEnd).await?) {
-            self.take(track, seen, false);
+    async fn each_alone(
+        &mut self,
+        all: &[Steps],
+        time: usize,
+        again: Again,
+        progress: &mut dyn FnMut(Phase),
+    ) -> Result<(), String> {
+        for (place, track) in all.iter().enumerate() {
+            progress(Phase { what: "each track alone", done: (time - 1) * all.len() + place, of: ALONE * all.len() });
+            let seen = self.player.together(std::slice::from_ref(track), Last::WithoutEnd).await?;
+            self.take(track, seen.into_iter().next().unwrap_or_default(), again);
         }
         Ok(())
     }
 
-    fn take(&mut self, track: &Steps, seen: Vec<Gathered>, alone: bool) {
+    /// Sends sequences side by side, and looks how far their answers are from those alone.
+    async fn beside(&mut self, group: &[Steps]) -> Result<(), String> {
+        for (track, seen) in group.iter().zip(self.player.together(group, Last::WithoutEnd).await?) {
+            self.take(track, seen, Again::Beside);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, track: &Steps, seen: Vec<Gathered>, again: Again) {
         for (place, gathered) in track.iter().zip(seen) {
             match self.known.get(place) {
-                Some(known) => self.deviations.add(&self.golden.outputs, place.1, known, &gathered, alone),
+                Some(known) => self.deviations.add(&self.golden.outputs, place.1, known, &gathered, again),
                 None => {
                     self.known.insert(*place, gathered.into());
                 }
@@ -196,15 +228,15 @@ impl<'s> Calibration<'s> {
         golden: &Golden,
         all: &[Steps],
         faulty: &mut BTreeMap<(usize, Steps), (Lineage, Arc<Gathered>)>,
-        progress: &mut dyn FnMut(&str),
+        progress: &mut dyn FnMut(Phase),
     ) -> Result<Vec<Visible>, String> {
         let mut visible = Vec::new();
         if self.player.is_iterative() {
             return Ok(visible);
         }
         let count = number(all.len());
-        for kind in FaultKind::ALL {
-            progress("faults on purpose");
+        for (done, kind) in FaultKind::ALL.into_iter().enumerate() {
+            progress(Phase { what: "faults on purpose", done, of: FaultKind::ALL.len() });
             let mut shown_by_step: BTreeMap<u32, bool> = BTreeMap::new();
             let mut seen = Visible { kind, tried: 0, shown: 0, from_step: None };
             for track in 0..count.min(number(WITH_FAULTS)) {
@@ -245,12 +277,23 @@ fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// So many tracks in orders in which each has other neighbours, and another place among them.
-fn arrangements(tracks: usize) -> [Vec<usize>; 3] {
-    let in_turn = (0..tracks).collect();
-    let from_the_end = (0..tracks).rev().collect();
-    let every_other = (0..tracks).step_by(2).chain((1..tracks).step_by(2)).collect();
-    [in_turn, from_the_end, every_other]
+/// Tracks that are sent side by side, in three orders, in which each has other neighbours, and another place among them. In the last order
+/// they are two, then three, and so on: a kernel may compute each size of batch in its own way.
+fn groups(tracks: usize, width: usize) -> Vec<Vec<usize>> {
+    let in_turn: Vec<_> = (0..tracks).collect();
+    let from_the_end: Vec<_> = (0..tracks).rev().collect();
+    let mut groups: Vec<_> =
+        [in_turn, from_the_end].iter().flat_map(|order| order.chunks(width)).map(<[_]>::to_vec).collect();
+    // So often that each size comes, however few tracks there are.
+    let mut every_other = (0..tracks).step_by(2).chain((1..tracks).step_by(2)).cycle();
+    let (mut sent, mut size) = (0, 1);
+    while sent < tracks || size < width {
+        size = if size < width { size + 1 } else { 2 };
+        let group: Vec<_> = every_other.by_ref().take(size.min(tracks)).collect();
+        sent += group.len();
+        groups.push(group);
+    }
+    groups
 }
 
 /// The steps at which a kind of fault is committed in a track: the step that is answered, what comes about, and what is sent.

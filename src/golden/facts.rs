@@ -13,10 +13,21 @@ const COMPARED: usize = 512;
 /// The most states of a track that are compared with those of others.
 const OF_A_TRACK: usize = 24;
 
+/// What was other when the same was sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    /// Nothing.
+    Alone,
+    /// The correlation ID.
+    OtherId,
+    /// The sequences beside it.
+    Beside,
+}
+
 /// How far answers to the same were apart, by output and step.
 pub(super) struct Deviations {
-    /// By output: by step, alone and beside others.
-    outputs: Vec<Vec<(f64, f64)>>,
+    /// By output: by step, alone, with another correlation ID, and beside others.
+    outputs: Vec<Vec<[f64; 3]>>,
 }
 
 impl Deviations {
@@ -25,22 +36,49 @@ impl Deviations {
     }
 
     /// Takes in a second answer to the same step.
-    pub(super) fn add(&mut self, outputs: &[Output], step: usize, known: &Gathered, seen: &Gathered, alone: bool) {
+    pub(super) fn add(&mut self, outputs: &[Output], step: usize, known: &Gathered, seen: &Gathered, again: Again) {
         for (place, output) in outputs.iter().enumerate() {
             let steps = &mut self.outputs[place];
             if steps.len() <= step {
-                steps.resize(step + 1, (0.0, 0.0));
+                steps.resize(step + 1, [0.0; 3]);
             }
             let by = apart(output, place, known, seen);
-            let worst = if alone { &mut steps[step].0 } else { &mut steps[step].1 };
+            let worst = &mut steps[step][again as usize];
             *worst = worst.max(by);
         }
     }
 
-    /// The most of both by step.
+    /// The most of all by step.
     fn worst(&self, output: usize) -> impl Iterator<Item = f64> {
-        self.outputs[output].iter().map(|(alone, beside)| alone.max(*beside))
+        self.outputs[output].iter().map(|apart| apart.iter().copied().fold(0.0, f64::max))
     }
+
+    /// The most of one kind.
+    fn most(&self, output: usize, again: Again) -> f64 {
+        self.outputs[output].iter().map(|apart| apart[again as usize]).fold(0.0, f64::max)
+    }
+
+    /// Whether an output is another with another correlation ID, by more than by anything else. How much more nobody knows then.
+    fn are_of_ids(&self, place: usize, output: &Output) -> bool {
+        let else_apart = self.most(place, Again::Alone).max(self.most(place, Again::Beside));
+        self.most(place, Again::OtherId) > bound(output).unwrap_or(SAFETY * else_apart)
+    }
+}
+
+/// How far an output may be off by the rule that the user set.
+fn bound(output: &Output) -> Option<f64> {
+    match output.compare {
+        Compare::Rtol(bound) | Compare::Atol(bound) | Compare::Cosine(bound) => Some(bound),
+        Compare::Exact => Some(0.0),
+        Compare::Measured | Compare::Ignore => None,
+    }
+}
+
+/// Whether two answers have as many responses, of the same shapes.
+fn are_of_one_form(one: &Gathered, other: &Gathered) -> bool {
+    let is_alike =
+        |place: usize| one[place].iter().map(|(shape, _)| shape).eq(other[place].iter().map(|(shape, _)| shape));
+    one.len() == other.len() && (0..one.len()).all(is_alike)
 }
 
 /// How far one output of two answers is apart; infinite where they have another number of responses, or other shapes.
@@ -55,13 +93,17 @@ fn apart(output: &Output, place: usize, one: &Gathered, other: &Gathered) -> f64
     each.fold(0.0, f64::max)
 }
 
-/// How far outputs of states that differ are apart, in the middle of neighbouring ones.
-fn typical(output: &Output, place: usize, known: &BTreeMap<(usize, usize), Arc<Gathered>>) -> f64 {
-    let all: Vec<_> = known.values().collect();
-    let mut distances: Vec<_> =
-        all.windows(2).take(COMPARED).map(|pair| apart(output, place, pair[0], pair[1])).collect();
+/// How far outputs of states that differ are apart, in the middle of neighbouring ones of one form, by step and by track; none where no two
+/// have one form.
+fn typical(output: &Output, place: usize, known: &BTreeMap<(usize, usize), Arc<Gathered>>) -> Option<f64> {
+    let neighbours = known.iter().flat_map(|((track, step), one)| {
+        let next = [(*track, step + 1), (track + 1, *step)];
+        next.into_iter().filter_map(|next| Some((&**one, &**known.get(&next)?))).collect::<Vec<_>>()
+    });
+    let alike = neighbours.filter(|(one, other)| are_of_one_form(one, other)).take(2 * COMPARED);
+    let mut distances: Vec<_> = alike.map(|(one, other)| apart(output, place, one, other)).collect();
     distances.sort_by(f64::total_cmp);
-    distances.get(distances.len() / 2).copied().unwrap_or(0.0)
+    distances.get(distances.len() / 2).copied()
 }
 
 /// How far each output may be from the golden one, by step; none where the same inputs have outputs as far apart as others.
@@ -72,12 +114,10 @@ pub(super) fn tolerances(
 ) -> Vec<Vec<f64>> {
     let longest = known.keys().map(|(_, step)| step + 1).max().unwrap_or(1);
     let of = |(place, output): (usize, &Output)| {
-        let bound = match output.compare {
-            Compare::Rtol(bound) | Compare::Atol(bound) | Compare::Cosine(bound) => Some(bound),
-            Compare::Exact => Some(0.0),
-            Compare::Measured | Compare::Ignore => None,
-        };
-        if let Some(bound) = bound {
+        if deviations.are_of_ids(place, output) {
+            return Vec::new();
+        }
+        if let Some(bound) = bound(output) {
             return vec![bound; longest];
         }
         let least = deviations.worst(place).filter(|by| *by > 0.0).fold(f64::INFINITY, f64::min);
@@ -93,7 +133,8 @@ pub(super) fn tolerances(
         });
         let mut tolerances: Vec<_> = growing.collect();
         tolerances.resize(longest, SAFETY * most);
-        let is_noise = most.is_infinite() || SAFETY * most * DISTINCT > typical(output, place, known);
+        let is_less = |typical: f64| SAFETY * most * DISTINCT <= typical;
+        let is_noise = most.is_infinite() || !typical(output, place, known).is_some_and(is_less);
         if is_noise { Vec::new() } else { tolerances }
     };
     golden.outputs.iter().enumerate().map(of).collect()
@@ -106,32 +147,33 @@ pub(super) fn noise(
     known: &BTreeMap<(usize, usize), Arc<Gathered>>,
 ) -> Vec<Noise> {
     let of = |(place, output): (usize, &Output)| {
-        let steps = &deviations.outputs[place];
-        let (run, batch) = steps
-            .iter()
-            .fold((0.0_f64, 0.0_f64), |(run, batch), (alone, beside)| (run.max(*alone), batch.max(*beside)));
-        let at = steps.iter().position(|(alone, beside)| alone.max(*beside) >= run.max(batch)).unwrap_or(0);
+        let [run, ids, batch] =
+            [Again::Alone, Again::OtherId, Again::Beside].map(|again| deviations.most(place, again));
+        let most = run.max(ids).max(batch);
+        let at = deviations.worst(place).position(|apart| apart >= most).unwrap_or(0);
         Noise {
             output: output.spec.name.clone(),
             run,
             batch,
+            ids,
             at_step: u32::try_from(at + 1).unwrap_or(u32::MAX),
-            typical: typical(output, place, known),
+            typical: typical(output, place, known).unwrap_or(f64::INFINITY),
             has_nan: known.values().flat_map(|seen| seen.iter()).any(|outputs| output.has_nan(&outputs[place].1)),
         }
     };
     golden.outputs.iter().enumerate().map(of).collect()
 }
 
-/// How many pairs of states that differ can be told apart.
+/// How many pairs of states that differ can be told apart. Those of one form count: that two states have other forms says nothing of the
+/// numbers, by which those of one form are told apart.
 pub(super) fn fingerprints(golden: &Golden) -> Fingerprints {
     let of_tracks: Vec<_> = states(golden).map(|(_, word)| word).collect();
     let sample = some_of(&of_tracks, COMPARED);
-    let mut found = Fingerprints::default();
+    let mut found = Compared::default();
     for (place, one) in sample.iter().enumerate() {
-        sample[..place].iter().for_each(|other| compare(golden, one, other, &mut found));
+        sample[..place].iter().for_each(|other| found.compare(golden, one, other));
     }
-    found
+    found.fingerprints()
 }
 
 /// The tracks whose states can be told apart from each other and from those of the tracks chosen before; all where none can.
@@ -144,11 +186,12 @@ pub(super) fn chosen(golden: &Golden) -> Vec<usize> {
     let mut chosen = Vec::new();
     for (track, words) in &by_track {
         let words = some_of(words, OF_A_TRACK);
-        let mut found = Fingerprints::default();
+        let mut compared = Compared::default();
         for (place, one) in words.iter().enumerate() {
             let others = words[..place].iter().chain(kept.iter().flatten());
-            others.for_each(|other| compare(golden, one, other, &mut found));
+            others.for_each(|other| compared.compare(golden, one, other));
         }
+        let found = compared.fingerprints();
         // A track of one step has no pair of its own.
         if found.pairs == 0 || found.are_enough() {
             chosen.push(*track as usize);
@@ -171,10 +214,24 @@ fn some_of<'w>(words: &[&'w Word], most: usize) -> Vec<&'w Word> {
     words.iter().copied().step_by(words.len().div_ceil(most).max(1)).collect()
 }
 
-/// Counts two states that differ.
-fn compare(golden: &Golden, one: &Word, other: &Word, found: &mut Fingerprints) {
-    if one.lineage.sum(&golden.inputs) != other.lineage.sum(&golden.inputs) {
-        found.pairs += 1;
-        found.distinct += u64::from(golden.apart(one, other) >= DISTINCT);
+/// Pairs of states that differ.
+#[derive(Default)]
+struct Compared {
+    of_one_form: Fingerprints,
+    of_two: Fingerprints,
+}
+
+impl Compared {
+    fn compare(&mut self, golden: &Golden, one: &Word, other: &Word) {
+        if one.lineage.sum(&golden.inputs) != other.lineage.sum(&golden.inputs) {
+            let alike = are_of_one_form(&one.responses, &other.responses);
+            let found = if alike { &mut self.of_one_form } else { &mut self.of_two };
+            found.pairs += 1;
+            found.distinct += u64::from(golden.apart(one, other) >= DISTINCT);
+        }
+    }
+
+    fn fingerprints(self) -> Fingerprints {
+        if self.of_one_form.pairs > 0 { self.of_one_form } else { self.of_two }
     }
 }

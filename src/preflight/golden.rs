@@ -33,10 +33,31 @@ pub(crate) fn identity(model: &Model, configuration: Option<&Configuration>) -> 
 }
 
 /// What a report names as the model's input and output, where it may have several of any kind.
-pub(super) fn whatever_tensors(golden: &Golden, declared: &Declared) -> (TensorSpec, TensorSpec, Shape, Datatype) {
+///
+/// # Errors
+/// When the model does not have what the golden outputs are of.
+pub(super) fn whatever_tensors(
+    golden: &Golden,
+    name: &str,
+    declared: &Declared,
+) -> Result<(TensorSpec, TensorSpec, Shape, Datatype), String> {
+    let lacks = |what: &str, its: &str, all: &[TensorSpec]| {
+        // Of another model something else is said.
+        let is_there = golden.identity.model != name || all.iter().any(|spec| spec.name == its);
+        let why = || {
+            format!(
+                "the golden file has the {what} '{its}', and model '{name}' has none of this name: calibrate anew (sequence-stress golden -m {name})"
+            )
+        };
+        if is_there { Ok(()) } else { Err(why()) }
+    };
+    golden.asked().try_for_each(|output| lacks("output", output, &declared.outputs))?;
+    let codes = golden.inputs.tracks().iter().flat_map(|track| &track.codes);
+    let mut sent = codes.flat_map(|code| golden.inputs.tensors(*code).unwrap_or_default());
+    sent.try_for_each(|tensor| lacks("input", &tensor.name, &declared.inputs))?;
     let input = declared.inputs.first().cloned().unwrap_or_default();
     let output = golden.outputs.first().map(|output| output.spec.clone()).unwrap_or_default();
-    (input, output, Shape::default(), InputSet::DATATYPE)
+    Ok((input, output, Shape::default(), InputSet::DATATYPE))
 }
 
 /// How a model without a formula is thought of: states are sums of its inputs' codes.
@@ -105,9 +126,20 @@ pub(super) fn golden_notes(golden: &Golden, scenario: &Scenario) -> Vec<Note> {
         ));
     }
     for output in golden.outputs.iter().filter(|output| !output.is_judged()) {
+        let name = &output.spec.name;
+        let is_of_ids = golden.facts.noise.iter().any(|noise| noise.output == *name && noise.is_of_ids());
+        let why = if is_of_ids {
+            "it differs from one correlation ID to the next"
+        } else {
+            "the same inputs did not have the same outputs when the golden file was made"
+        };
+        notes.push(Note::NotChecked(format!("output '{name}', because {why}")));
+    }
+    let hidden: Vec<_> = golden.facts.hidden().map(|kind| kind.to_string()).collect();
+    if !hidden.is_empty() {
         notes.push(Note::NotChecked(format!(
-            "output '{}', because the same inputs did not have the same outputs when the golden file was made",
-            output.spec.name
+            "these faults: {}, because they did not show in an output when the golden file was made",
+            hidden.join(", ")
         )));
     }
     let (longest, steps) = (scenario.longest(), golden.steps());

@@ -53,7 +53,7 @@ pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violat
     let (mut readings, mut by_next) = (Readings::new(), HashMap::new());
     for request in unlike.into_iter().take(LOOKED_INTO) {
         let Some((seen, last)) = answer_to(request, scene, &golden) else { continue };
-        if asking.is_next_right(request, scene, &known) {
+        if is_next_right(request, scene, &known) {
             by_next.insert(request, Explanation::new(Cause::WrongArithmetic, [Clue::NextRight]));
             continue;
         }
@@ -132,6 +132,21 @@ fn answer_to(request: RequestId, scene: &Scene, golden: &Golden) -> Option<(Gath
     Some((answer, if has_end { Last::WithEnd } else { Last::WithoutEnd }))
 }
 
+/// Whether the response to the next step is right by what was measured, so that the response to this one alone was wrong.
+fn is_next_right(request: RequestId, scene: &Scene, known: &ModelFacts) -> bool {
+    let next = || {
+        let right = right_inputs(request, &scene.entries, known)?;
+        suppositions_after(request, &right, &scene.entries, known)
+    };
+    let Some((next, supposed)) = next() else { return false };
+    // The history has a response to a known state as that state.
+    let is_right = |entry: &Entry| match &entry.what {
+        EventKind::Answered(request, state, _) => *request == next && *state == sum(&supposed[0]),
+        _ => false,
+    };
+    scene.entries.iter().any(is_right)
+}
+
 struct Asking<'a> {
     player: Player<'a>,
     golden: &'a Golden,
@@ -148,21 +163,6 @@ impl Asking<'_> {
     /// Whether there is no time left.
     fn is_over(&self) -> bool {
         Instant::now() >= self.until
-    }
-
-    /// Whether the response to the next step is right by what was measured, so that the response to this one alone was wrong.
-    fn is_next_right(&self, request: RequestId, scene: &Scene, known: &ModelFacts) -> bool {
-        let next = || {
-            let right = right_inputs(request, &scene.entries, known)?;
-            suppositions_after(request, &right, &scene.entries, known)
-        };
-        let Some((next, supposed)) = next() else { return false };
-        // The history has a response to a known state as that state.
-        let is_right = |entry: &Entry| match &entry.what {
-            EventKind::Answered(request, state, _) => *request == next && *state == sum(&supposed[0]),
-            _ => false,
-        };
-        scene.entries.iter().any(is_right)
     }
 
     /// What the response to the next step says of one that is like nothing known, where the server is believed.

@@ -86,6 +86,17 @@ impl<'s> Player<'s> {
         self.golden = Arc::clone(golden);
     }
 
+    /// Sends with correlation IDs from this one on, and returns from which on it did before.
+    pub(crate) fn send_under(&mut self, first: NonZeroU64) -> NonZeroU64 {
+        self.lanes.clear();
+        std::mem::replace(&mut self.first_id, first)
+    }
+
+    /// The first correlation ID of a run, which is far from those that it sends with.
+    pub(crate) fn id_of_the_run(&self) -> NonZeroU64 {
+        self.site.scenario.correlation_ids.first
+    }
+
     /// How many sequences the model executes at a time.
     pub(crate) fn width(&self) -> usize {
         let most = if self.judge.is_some() { JUDGED } else { LANES_MAX };

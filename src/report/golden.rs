@@ -64,7 +64,14 @@ pub(crate) fn write_golden(golden: &Golden, out: &mut impl Write) -> io::Result<
     let seen = visible.iter().filter(|kind| kind.from_step.is_some()).count();
     let hidden: Vec<_> = visible.iter().filter_map(not_at_once).collect();
     let rest = if hidden.is_empty() { String::new() } else { format!("; {}", hidden.join("; ")) };
-    writeln!(out, "  {seen} of {} kinds of fault are visible on this model{rest}", visible.len())
+    writeln!(out, "  {seen} of {} kinds of fault are visible on this model{rest}", visible.len())?;
+    if golden.facts.show_states() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "  no fault in a state shows: the model keeps no state, or this server loses it, so a run cannot be valid"
+    )
 }
 
 /// What is said of a kind of fault that does not show from the first step on.
@@ -81,11 +88,18 @@ fn not_at_once(visible: &Visible) -> Option<String> {
 fn tolerance(output: &Output, noise: &Noise) -> String {
     let nan = if noise.has_nan { "; it has NaN, which is equal to NaN" } else { "" };
     let measured = format!(
-        "the same inputs were up to {:.1e} apart alone and {:.1e} beside others (most at step {}), and other states typically {:.1e}",
-        noise.run, noise.batch, noise.at_step, noise.typical
+        "the same inputs were up to {:.1e} apart alone, {:.1e} with another correlation ID and {:.1e} beside others (most at step {}), and \
+         other states typically {:.1e}",
+        noise.run, noise.ids, noise.batch, noise.at_step, noise.typical
     );
+    // Noise of kernels is much less than the difference of two states.
+    let is_mixed = noise.run == 0.0 && !noise.is_of_ids() && noise.batch * 10.0 > noise.typical;
+    let mixed = if is_mixed { "; alone they are always the same, so the server may mix states in a batch" } else { "" };
     let how = match output.compare {
-        _ if !output.is_judged() => format!("not judged: {measured}"),
+        _ if !output.is_judged() && noise.is_of_ids() => {
+            format!("not judged, because it depends on the correlation ID: {measured}")
+        }
+        _ if !output.is_judged() => format!("not judged: {measured}{mixed}"),
         Compare::Measured if output.tolerance(u32::MAX) == 0.0 => "bit-exact alone and in batches".to_owned(),
         Compare::Measured => format!(
             "tolerance {:.1e} at step 1 to {:.1e} at the last one: 8 times what was measured, because {measured}",
@@ -103,6 +117,9 @@ fn tolerance(output: &Output, noise: &Noise) -> String {
 /// # Errors
 /// When that cannot be written.
 pub(crate) fn write_differences(compared: usize, differ: &[(Named, Misfit)], out: &mut impl Write) -> io::Result<()> {
+    if compared == 0 {
+        return writeln!(out, "nothing was compared: the golden file has no output that is judged");
+    }
     if differ.is_empty() {
         return writeln!(out, "the same: {} alone on the server", counted(compared as u64, "response"));
     }

@@ -214,6 +214,11 @@ impl Golden {
     pub fn judges(&self) -> bool {
         self.outputs.iter().any(Output::is_judged)
     }
+
+    /// Whether a run that is judged by it can be valid: the outputs tell states apart.
+    pub fn is_enough(&self) -> bool {
+        self.judges() && self.facts.fingerprints.are_enough() && self.facts.show_states()
+    }
 }
 
 #[cfg(test)]

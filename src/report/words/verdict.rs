@@ -14,6 +14,11 @@ pub(in crate::report) fn doubt(doubt: &Doubt) -> String {
              made: --expect none judges all else"
                 .to_owned()
         }
+        Doubt::NoStateShown => {
+            "no fault in a state showed in an output when the golden file was made: the model keeps no state, or the server loses it: \
+             --expect none judges all else"
+                .to_owned()
+        }
         Doubt::Fingerprints { distinct, pairs } => format!(
             "only {distinct} of {pairs} pairs of states have outputs that tell them apart, so mixed states may not show: calibrate with other \
              inputs (--inputs)"

@@ -187,7 +187,9 @@ fn cosine(datatype: ElementType, expected: &[u8], seen: &[u8]) -> f64 {
     } else if one == 0.0 || other == 0.0 {
         1.0
     } else {
-        (1.0 - dot / (one * other).sqrt()).max(0.0)
+        let apart = 1.0 - dot / (one.sqrt() * other.sqrt());
+        // Squares of large numbers are infinite: then nobody knows.
+        if apart.is_nan() { f64::INFINITY } else { apart.max(0.0) }
     }
 }
 
@@ -244,6 +246,12 @@ mod tests {
         assert_eq!(apart(Compare::Exact, &one, &other), (f64::INFINITY, 1));
         assert!((apart(Compare::Cosine(0.1), &[1.0, 0.0], &[0.0, 1.0]).0 - 1.0).abs() < 1e-12);
         assert!(apart(Compare::Cosine(0.1), &[1.0, 2.0], &[2.0, 4.0]).0 < 1e-12);
+        let of_large = |scale: f64, other: f64| {
+            let bytes = |numbers: [f64; 2]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();
+            Compare::Cosine(0.1).distance(ElementType::Fp64, &bytes([scale, scale]), &bytes([scale, other * scale]))
+        };
+        assert!(of_large(1e80, 1.000_001) < 1e-6 && of_large(1e80, -1.0) > 0.9);
+        assert_eq!(of_large(1e160, 1.000_001), f64::INFINITY);
         for rule in [Compare::Measured, Compare::Exact, Compare::Rtol(0.0), Compare::Cosine(0.0)] {
             assert_eq!(apart(rule, &one, &one), (0.0, 0));
         }

@@ -61,6 +61,21 @@ pub struct Facts {
     pub visible: Vec<Visible>,
 }
 
+impl Facts {
+    /// The faults that the outputs never showed.
+    pub fn hidden(&self) -> impl Iterator<Item = FaultKind> {
+        self.visible.iter().filter(|seen| seen.tried > 0 && seen.shown == 0).map(|seen| seen.kind)
+    }
+
+    /// Whether the outputs show what state a model is in; so, too, where no fault in a state was committed.
+    pub fn show_states(&self) -> bool {
+        use FaultKind as Kind;
+        let is_of_state = |kind| matches!(kind, Kind::StateReset | Kind::LeakedState | Kind::StateKept);
+        let tried = self.visible.iter().filter(|seen| is_of_state(seen.kind) && seen.tried > 0).count();
+        tried == 0 || self.hidden().filter(|kind| is_of_state(*kind)).count() < tried
+    }
+}
+
 /// How far answers to the same inputs were apart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Noise {
@@ -74,6 +89,10 @@ pub struct Noise {
     #[serde(deserialize_with = "or_infinite")]
     #[schemars(with = "Option<f64>")]
     pub batch: f64,
+    /// With another correlation ID, at the most.
+    #[serde(default, deserialize_with = "or_infinite")]
+    #[schemars(with = "Option<f64>")]
+    pub ids: f64,
     /// The step at which it was the most, from 1.
     pub at_step: u32,
     /// How far two states that differ are apart, in the middle of all.
@@ -82,6 +101,13 @@ pub struct Noise {
     pub typical: f64,
     /// Whether elements are NaN, which are equal to NaN.
     pub has_nan: bool,
+}
+
+impl Noise {
+    /// Whether it is the correlation ID that makes the most difference.
+    pub fn is_of_ids(&self) -> bool {
+        self.ids > self.run.max(self.batch)
+    }
 }
 
 /// JSON has no infinite number, and null in its place: so far apart are answers of which one has more responses.

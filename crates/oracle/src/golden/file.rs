@@ -149,9 +149,19 @@ impl Golden {
         let tracks = tracks.into_iter().map(track).collect::<Option<Vec<_>>>().filter(|tracks| !tracks.is_empty());
         let inputs = InputSet::new(tracks.ok_or_else(cut)?);
         let is_whole = |responses: &Gathered| responses.iter().all(|response| response.len() == outputs.len());
+        // No more steps than a track has: so many would be allocated.
+        let longest = inputs.tracks().iter().map(|track| track.codes.len()).max().unwrap_or(0);
+        let are_few = |lineage: Lineage| lineage.most_steps() as usize <= longest;
         let has_tracks = |lineage: Lineage| lineage.steps().iter().all(|(track, _)| *track < inputs.tracks().len());
-        if !seen.iter().all(|(lineage, responses)| is_whole(responses) && has_tracks(*lineage)) {
+        if !seen.iter().all(|(lineage, responses)| is_whole(responses) && are_few(*lineage) && has_tracks(*lineage)) {
             return Err(cut());
+        }
+        let is_bound = |tolerance: &f64| tolerance.is_finite() && *tolerance >= 0.0;
+        if let Some(output) = outputs.iter().find(|output| !output.tolerances.iter().all(is_bound)) {
+            return Err(Damaged(format!(
+                "output '{}' has a tolerance that is none: write it anew with 'sequence-stress golden'",
+                output.spec.name
+            )));
         }
         Ok(Self::new(identity, Arc::new(inputs), outputs, facts, seen))
     }

@@ -74,6 +74,14 @@ impl Lineage {
         }
     }
 
+    /// The highest number of a step in it.
+    pub(super) fn most_steps(self) -> u32 {
+        match self {
+            Self::Track { steps, .. } | Self::Ended { steps, .. } | Self::Fault { steps, .. } => steps,
+            Self::Continued { step, after, .. } => step.max(after),
+        }
+    }
+
     /// The sum of the inputs' codes, with the mark of END where that makes a difference.
     pub fn sum(self, inputs: &InputSet) -> i64 {
         self.number(inputs).value()
