@@ -279,7 +279,7 @@ fn number(count: usize) -> u32 {
 
 /// Tracks that are sent side by side, in three orders, in which each has other neighbours, and another place among them. In the last order
 /// they are two, then three, and so on: a kernel may compute each size of batch in its own way.
-fn groups(tracks: usize, width: usize) -> Vec<Vec<usize>> {
+pub(super) fn groups(tracks: usize, width: usize) -> Vec<Vec<usize>> {
     let in_turn: Vec<_> = (0..tracks).collect();
     let from_the_end: Vec<_> = (0..tracks).rev().collect();
     let mut groups: Vec<_> =

@@ -235,3 +235,88 @@ impl Compared {
         if self.of_one_form.pairs > 0 { self.of_one_form } else { self.of_two }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use oracle::golden::{Facts, Identity};
+    use workload::{
+        inputs::{ElementType, InputSet, InputTensor, Track},
+        tensor::TensorSpec,
+    };
+
+    use super::*;
+
+    const STEPS: usize = 6;
+
+    fn golden(known: &BTreeMap<(usize, usize), Arc<Gathered>>, compare: Compare) -> Golden {
+        let input = |number: usize| InputTensor {
+            name: "INPUT".into(),
+            datatype: ElementType::Int64,
+            shape: vec![1, 1],
+            data: number.to_le_bytes().to_vec(),
+        };
+        let track = |track: usize| Track {
+            name: track.to_string(),
+            steps: (0..STEPS).map(|step| [input(track * STEPS + step)].into()).collect(),
+            pauses: Vec::new(),
+        };
+        let inputs = Arc::new(InputSet::new((0..4).map(track).collect()));
+        let identity =
+            Identity { model: "m".into(), version: None, server: None, configuration: None, inputs: String::new() };
+        let spec = TensorSpec { name: "OUTPUT".into(), datatype: "FP64".into(), shape: vec![-1, -1] };
+        let output = Output { spec, datatype: ElementType::Fp64, compare, tolerances: vec![0.0] };
+        let number = |count: usize| u32::try_from(count).expect("few");
+        let lineage = |(track, step): (usize, usize)| Lineage::Track { track: number(track), steps: number(step + 1) };
+        let seen = known.iter().map(|(place, seen)| (lineage(*place), Arc::clone(seen)));
+        Golden::new(identity, inputs, vec![output], Facts::default(), seen)
+    }
+
+    /// Responses whose outputs grow with each step; all elements of one are this.
+    fn growing(element: impl Fn(usize, usize) -> f64) -> BTreeMap<(usize, usize), Arc<Gathered>> {
+        let places = (0..4).flat_map(|track| (0..STEPS).map(move |step| (track, step)));
+        let size = |step: usize| i64::try_from(step + 1).expect("few");
+        let answer = |(track, step): (usize, usize)| {
+            let data: Vec<_> = (0..=step).flat_map(|_| element(track, step).to_le_bytes()).collect();
+            vec![vec![(vec![1, size(step)], data)]].into()
+        };
+        places.map(|place| (place, answer(place))).collect()
+    }
+
+    fn tolerances_of(noise: f64) -> Vec<f64> {
+        let number = |track: usize, step: usize| f64::from(u32::try_from(track * 31 + step * 7).expect("few")).sin();
+        let known = growing(number);
+        let golden = golden(&known, Compare::Measured);
+        let mut deviations = Deviations::new(1);
+        for ((track, step), seen) in growing(|track, step| number(track, step) + noise) {
+            deviations.add(&golden.outputs, step, &known[&(track, step)], &seen, Again::Alone);
+        }
+        tolerances(&golden, &deviations, &known).remove(0)
+    }
+
+    #[test]
+    fn noise_is_held_against_states_of_the_same_form() {
+        assert!(tolerances_of(1e-6).iter().all(|tolerance| (7e-6..9e-6).contains(tolerance)));
+        // By their sizes alone all states could be told apart, and any number would pass.
+        assert_eq!(tolerances_of(1.0), Vec::<f64>::new());
+    }
+
+    #[test]
+    fn states_that_differ_in_form_alone_are_too_few() {
+        let known = growing(|_, _| 0.5);
+        let alike = golden(&known, Compare::Measured);
+        assert_eq!(fingerprints(&alike), Fingerprints { pairs: 6 * 6, distinct: 0 });
+        let known = growing(|track, _| f64::from(u32::try_from(track).expect("few")));
+        assert!(fingerprints(&golden(&known, Compare::Measured)).are_enough());
+    }
+
+    #[test]
+    fn tracks_come_in_batches_of_each_size() {
+        for (tracks, width) in [(32, 8), (3, 8), (1, 4), (40, 2)] {
+            let groups = super::super::calibration::groups(tracks, width);
+            for size in 2..=width.min(tracks) {
+                assert!(groups.iter().any(|group| group.len() == size), "{size} of {width}: {groups:?}");
+            }
+            assert!((0..tracks).all(|track| groups.iter().filter(|group| group.contains(&track)).count() >= 3));
+        }
+    }
+}

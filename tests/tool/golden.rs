@@ -13,7 +13,7 @@ use crate::support::{
 use oracle::{
     Evidence, ViolationKind,
     diagnosis::{Cause, Clue, Explanation},
-    golden::{Compare, EndEffect, FaultKind, Golden, Lineage, Misfit},
+    golden::{Compare, EndEffect, FaultKind, Golden, Lineage, Misfit, Named},
 };
 use reference::{ModelOptions, Planted, Server};
 use sequence_stress::{
@@ -297,15 +297,19 @@ fn a_model_whose_outputs_are_noise_and_one_of_which_nothing_is_expected_are_judg
 #[test]
 fn a_run_whose_outputs_tell_nothing_is_not_called_valid() {
     let _simulation = Simulation::begin();
-    let server = server(None);
+    let (server, forgetful) = (server(None), server(Some("reset-state")));
     let compare = vec![("OUTPUT".to_owned(), Compare::Atol(100.0))];
     let alike = calibrated(&server, GRU, &Asked { compare, ..asked_of(GRU) }).expect("it can be calibrated");
     assert!(!alike.facts.fingerprints.are_enough(), "{:?}", alike.facts);
     assert!(alike.facts.visible.iter().all(|fault| fault.from_step.is_none()), "{:?}", alike.facts.visible);
     let noise = "gru_run_noise_float32";
     let not_judged = calibrated(&server, noise, &asked_of(noise)).expect("it can be calibrated");
-    for (golden, model) in [(alike, GRU), (not_judged, noise)] {
-        let scenario = on(&server, model, "");
+    // A server that is faulty while it is calibrated goes on to give the same.
+    let stateless = calibrated(&forgetful, GRU, &asked_of(GRU)).expect("it can be calibrated");
+    assert!(stateless.facts.fingerprints.are_enough() && !stateless.is_enough(), "{:?}", stateless.facts);
+    for (golden, model, server) in [(alike, GRU, &server), (not_judged, noise, &server), (stateless, GRU, &forgetful)] {
+        assert!(!golden.is_enough(), "{model}");
+        let scenario = on(server, model, "");
         let setup = Setup { embedded: true, golden: Some(Arc::new(golden)), ..Setup::new(scenario.clone(), Seed(1)) };
         let result = run_alone(setup).expect("it can be tested");
         let (scenario_name, replay) = (String::new(), String::new());

@@ -93,6 +93,50 @@ fn a_verification_says_which_states_differ() {
 }
 
 #[test]
+fn an_output_that_depends_on_the_correlation_id_is_not_judged() {
+    const TOLD_IDS: &str = "custom_nobatch_dyna_sequence_int32";
+    let _simulation = Simulation::begin();
+    // It has one slot, so nothing else shows that the ID makes a difference.
+    let server = server(None);
+    let golden = calibrated(&server, TOLD_IDS, &asked_of(SUM)).expect("it can be calibrated");
+    let judged: Vec<_> = golden.outputs.iter().map(|output| (output.spec.name.as_str(), output.is_judged())).collect();
+    assert_eq!(judged, [("OUTPUT", true), ("SEEN", false)]);
+    let noise = &golden.facts.noise;
+    assert!(!noise[0].is_of_ids() && noise[1].is_of_ids() && noise[1].run == 0.0, "{noise:?}");
+    assert_eq!(run_by(Arc::new(golden), &server, TOLD_IDS, "").expect("it can be tested").violations, []);
+}
+
+#[test]
+fn a_verification_that_has_nothing_to_compare_says_so() {
+    let _simulation = Simulation::begin();
+    let (model, sound) = ("gru_run_noise_float32", server(None));
+    let golden = Arc::new(calibrated(&sound, model, &asked_of(model)).expect("it can be calibrated"));
+    let verified =
+        async { Subject::of(on(&sound, model, ""), Hints::default(), &golden)?.verify(&golden, usize::MAX).await };
+    assert_eq!(block_on(verified).expect("it can be asked"), (0, vec![]));
+}
+
+#[test]
+fn a_verification_asks_for_what_end_does() {
+    const AT_END: &str = "gru_negated_at_end_float32";
+    let _simulation = Simulation::begin();
+    let verified = |fault| {
+        let golden = Arc::new(calibrated(&server(None), AT_END, &asked_of(AT_END)).expect("it can be calibrated"));
+        assert_eq!(golden.facts.at_end, EndEffect::Changes, "{:?}", golden.facts);
+        let server = server(fault);
+        let verified = async {
+            Subject::of(on(&server, AT_END, ""), Hints::default(), &golden)?.verify(&golden, usize::MAX).await
+        };
+        let (compared, differ) = block_on(verified).expect("it can be asked");
+        let is_of_end = |(named, _): &(Named, _)| matches!(named.lineage, Some(Lineage::Ended { .. }));
+        (compared, differ.len(), differ.iter().all(is_of_end))
+    };
+    // Of each of 8 tracks the first 8 steps, and END at the first, second, fourth and eighth.
+    assert_eq!(verified(None), (96, 0, true));
+    assert_eq!(verified(Some("end-missing")), (96, 32, true));
+}
+
+#[test]
 fn what_was_recorded_is_sent_at_so_many_times_its_pace() {
     let _simulation = Simulation::begin();
     let server = server(None);

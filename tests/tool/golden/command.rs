@@ -67,6 +67,14 @@ fn each_command_takes_the_golden_file_and_says_where_it_needs_one() {
     let (code, text) = told(&["check", &history, "--golden", &golden]);
     assert!(code == Some(2) && text.contains("has other inputs than the run had"), "{text}");
 
+    // What is read is not written over.
+    for files in [["--golden", &golden, "--json", &golden], ["--golden", &golden, "--failure", &golden]] {
+        let (code, text) = told_by(&[&server, &files]);
+        assert!(code == Some(2) && text.contains("--golden") && text.contains("name the same file"), "{text}");
+    }
+    let (code, text) = told(&["golden", "--embedded", "-m", GRU, "--inputs", &golden, "-o", &golden]);
+    assert!(code == Some(2) && text.contains("--inputs and --output name the same file"), "{text}");
+
     // What was changed or cut short is not used.
     let mut bytes = std::fs::read(&golden).expect("a file");
     bytes.truncate(bytes.len() - 1);

@@ -213,6 +213,31 @@ fn a_file_is_read_as_it_was_written_and_whatever_is_changed_is_noticed() {
     }
 }
 
+/// The file with other words of the same length in its header, and the checksum of that.
+fn forged(bytes: &[u8], words: &str, others: &str) -> Vec<u8> {
+    let place = bytes.windows(words.len()).position(|some| some == words.as_bytes()).expect("it has them");
+    let mut forged = bytes[..bytes.len() - 32].to_vec();
+    forged[place..place + words.len()].copy_from_slice(others.as_bytes());
+    let digest = <sha2::Sha256 as sha2::Digest>::digest(&forged);
+    [forged.as_slice(), &digest].concat()
+}
+
+#[test]
+fn a_file_that_fits_its_checksum_has_nothing_that_a_calibration_does_not_write() {
+    let bytes = written(&golden(VALUES, &[of_track(0, 1), of_track(0, 2)], &[0.125]));
+    let read = |bytes: &[u8]| Golden::read_from(bytes, bytes.len() as u64).map(drop).map_err(|damaged| damaged.0);
+    let header = String::from_utf8_lossy(&bytes);
+    for (words, others, why) in [
+        (r#""steps":2"#, r#""steps":9"#, "it is cut short or was changed"),
+        (r#""track":0"#, r#""track":7"#, "it is cut short or was changed"),
+        ("[0.125]", "[-1.25]", "output 'OUTPUT' has a tolerance that is none"),
+    ] {
+        assert_eq!(read(&forged(&bytes, words, words)), Ok(()), "{header}");
+        let said = read(&forged(&bytes, words, others)).expect_err(others);
+        assert!(said.starts_with(why), "{others}: {said}");
+    }
+}
+
 #[test]
 fn states_are_apart_in_tolerances() {
     let golden = golden(VALUES, &all_of_tracks(), &[0.5]);
