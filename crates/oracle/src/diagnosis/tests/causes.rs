@@ -4,6 +4,7 @@ mod answers;
 mod at_once;
 mod rejections;
 mod sums;
+mod supposed;
 
 use super::{
     super::{
