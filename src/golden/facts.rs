@@ -58,10 +58,11 @@ impl Deviations {
         self.outputs[output].iter().map(|apart| apart[again as usize]).fold(0.0, f64::max)
     }
 
-    /// Whether an output is another with another correlation ID, by more than by anything else. How much more nobody knows then.
+    /// Whether an output is another with another correlation ID, by more than anything else explains. How far it is then with a third one
+    /// nobody knows.
     fn are_of_ids(&self, place: usize, output: &Output) -> bool {
         let else_apart = self.most(place, Again::Alone).max(self.most(place, Again::Beside));
-        self.most(place, Again::OtherId) > bound(output).unwrap_or(SAFETY * else_apart)
+        self.most(place, Again::OtherId) > bound(output).unwrap_or(0.0).max(SAFETY * else_apart)
     }
 }
 
@@ -298,6 +299,34 @@ mod tests {
         assert!(tolerances_of(1e-6).iter().all(|tolerance| (7e-6..9e-6).contains(tolerance)));
         // By their sizes alone all states could be told apart, and any number would pass.
         assert_eq!(tolerances_of(1.0), Vec::<f64>::new());
+    }
+
+    #[test]
+    fn an_output_is_not_judged_that_is_another_with_another_id() {
+        let known = growing(|track, step| f64::from(u32::try_from(track * 31 + step * 7).expect("few")).sin());
+        for (compare, beside, is_judged) in [
+            (Compare::Measured, 0.0, false),
+            (Compare::Measured, 1e-3, true),
+            (Compare::Exact, 0.0, false),
+            (Compare::Atol(1e-4), 0.0, false),
+            (Compare::Atol(1e-2), 0.0, true),
+        ] {
+            let golden = golden(&known, compare);
+            let mut deviations = Deviations::new(1);
+            for (off, again) in [(1e-3, Again::OtherId), (beside, Again::Beside)] {
+                let moved = |seen: &Gathered| {
+                    let element = |bytes: &[u8; 8]| (f64::from_le_bytes(*bytes) + off).to_le_bytes();
+                    let (shape, bytes) = &seen[0][0];
+                    let bytes: Vec<_> = bytes.as_chunks().0.iter().flat_map(element).collect();
+                    vec![vec![(shape.clone(), bytes)]]
+                };
+                for ((_, step), seen) in &known {
+                    deviations.add(&golden.outputs, *step, seen, &moved(seen), again);
+                }
+            }
+            let tolerances = tolerances(&golden, &deviations, &known).remove(0);
+            assert_eq!(!tolerances.is_empty(), is_judged, "{compare:?} {beside}: {tolerances:?}");
+        }
     }
 
     #[test]
