@@ -138,7 +138,7 @@ pub(super) fn golden_notes(golden: &Golden, scenario: &Scenario) -> Vec<Note> {
     let hidden: Vec<_> = golden.facts.hidden().map(|kind| kind.to_string()).collect();
     if !hidden.is_empty() {
         notes.push(Note::NotChecked(format!(
-            "these faults: {}, because they did not show in an output when the golden file was made",
+            "the faults {}, because no output showed them when the golden file was made",
             hidden.join(", ")
         )));
     }
