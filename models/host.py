@@ -48,7 +48,7 @@ FAULTS = {
     "swap-states": "two sequences of one batch exchange their states",
     "state-of-another-slot": "a step in the middle of a sequence gets the state of another sequence",
     "exchange-states": "a step in the middle of a sequence finds the first two of its states exchanged",
-    "state-not-saved": "the state that a step gives back is not kept",
+    "state-not-saved": "the state that a step without END gives back is not kept",
     "skip-step": "a step in the middle of a sequence is answered as the one before it, and not executed",
     "execute-twice": "a step is executed twice; the answer is that of the second time",
     "stale-state": "START takes over the last state of the ID's previous sequence",
@@ -388,6 +388,7 @@ class Row:
         self.id = correlation_id = request.correlation_id()
         self.is_idle = correlation_id in NO_IDS
         self.is_start = bool(request.flags() & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START)
+        self.is_end = bool(request.flags() & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END)
         self.key = index if model.is_direct else correlation_id
         self.asked = request.requested_output_names()
         self.tensors = {name: sent(request, name) for name in model.names}
@@ -526,7 +527,7 @@ class TritonPythonModel:
                 continue
             if self.goes_on(row) and row.key in self.last and self.fault.happens("skip-step"):
                 results[index] = self.last[row.key]
-            elif not self.fault.happens("state-not-saved"):
+            elif row.is_end or not self.fault.happens("state-not-saved"):
                 for state, values in zip(self.states, after[index]):
                     state.keep(row, values)
             if self.fault.name == "skip-step":

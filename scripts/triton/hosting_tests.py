@@ -272,20 +272,20 @@ class Response:
 class Request:
     """A step of a sequence; without an ID the row of an idle slot."""
 
-    def __init__(self, value, corrid=0, start=False):
+    def __init__(self, value, corrid=0, start=False, end=False):
         import numpy
 
         elements = value if isinstance(value, list) else [value]
         of_type = numpy.object_ if isinstance(elements[0], bytes) else numpy.int32
         self.tensors = {"INPUT": numpy.array([elements], dtype=of_type)}
         self.tensors.update((name, numpy.array([[int(on)]], dtype=numpy.int32)) for name, on in (("START", start), ("READY", corrid != 0)))
-        self.corrid, self.start = corrid, start
+        self.corrid, self.start, self.end = corrid, start, end
 
     def correlation_id(self):
         return self.corrid
 
     def flags(self):
-        return int(self.start)
+        return int(self.start) | 2 * int(self.end)
 
     def requested_output_names(self):
         return ["OUTPUT"]
@@ -374,6 +374,7 @@ def host_module():
 
     backend = types.ModuleType("triton_python_backend_utils")
     backend.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
+    backend.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
     backend.get_input_tensor_by_name = lambda request, name: Tensor(name, request.tensors[name]) if name in request.tensors else None
     backend.triton_string_to_numpy = lambda name: {"TYPE_INT32": numpy.int32, "TYPE_STRING": numpy.object_}[name]
     backend.Tensor, backend.InferenceResponse, backend.TritonError = Tensor, Response, str
@@ -485,6 +486,13 @@ class Host(unittest.TestCase):
                 self.assertEqual(self.sequences(self.faulty(fault, folder=folder)), answers)
         others = {"exchange-states", "stale-state", *self.OF_FORM}
         self.assertEqual({fault.partition(":")[0] for fault in expected if fault} | others, set(self.module.FAULTS))
+
+    def test_a_state_is_not_kept_where_a_step_may_miss_it(self):
+        # At END no step shows that, so this is no chance. The second START is one, and the slot goes on from what was there.
+        with tempfile.TemporaryDirectory() as folder:
+            host = self.faulty("state-not-saved:once@1", folder=folder)
+            requests = [Request(1, 7, True, True), Request(10, 8, True), Request(20, 8), Request(30, 8)]
+            self.assertEqual([self.answers(host, request) for request in requests], [[[1]], [[10]], [[21]], [[51]]])
 
     # What each fault of a response's form makes of [[3]], as INT32.
     OF_FORM: ClassVar = {

@@ -133,13 +133,13 @@ pub(super) fn expected(
     match args.expected() {
         Expected::Formula if !args.inputs.is_empty() => {
             return Err(Failure::wrong_input(
-                "the flags for inputs say what a calibration sends: they need --golden auto or --expect none",
+                "the flags for inputs, and --compare, say what a calibration sends and compares: they need --golden auto or --expect none",
             ));
         }
         Expected::Formula => return Ok(None),
         Expected::File(_) if !args.inputs.is_empty() => {
             return Err(Failure::wrong_input(
-                "a golden file has its inputs: leave the flags for inputs out, or use --golden auto",
+                "a golden file has its inputs and its rules: leave the flags for inputs and --compare out, or use --golden auto",
             ));
         }
         Expected::File(path) => return Ok(Some(Arc::new(read_file(path).map_err(Failure::wrong_input)?))),
@@ -158,6 +158,7 @@ pub(super) fn expected(
         Expected::Nothing => {
             let subject = Subject::new(scenario.clone(), endpoint.hints(), &asked);
             let subject = runtime()?.block_on(subject).map_err(of_run)?;
+            subject.notes.iter().for_each(|note| say_error(note));
             Ok(Some(subject.blind()))
         }
         Expected::Auto => {
@@ -177,6 +178,7 @@ pub(super) fn expected(
                     "the server answers otherwise than the golden file that was kept of this model: it is calibrated anew",
                 );
             }
+            subject.notes.iter().for_each(|note| say_error(note));
             let golden = runtime.block_on(subject.calibrate(&mut said())).map_err(of_run)?;
             // Another calibration may find out more.
             if golden.is_enough() {

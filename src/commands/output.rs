@@ -201,7 +201,9 @@ fn write_failure(
     let path = file.path.display().to_string();
     file.write(failure.to_text().as_bytes())?;
     if !quiet {
-        say_error(&format!("the first violation is in {path}; repeat it: sequence-stress replay {path}"));
+        // Whoever judged by a golden file knows its name.
+        let golden = if result.preflight.golden.is_some() { " --golden FILE" } else { "" };
+        say_error(&format!("the first violation is in {path}; repeat it: sequence-stress replay {path}{golden}"));
     }
     Ok(())
 }

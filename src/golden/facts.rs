@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use oracle::golden::{Compare, Fingerprints, Gathered, Golden, Lineage, Noise, Output, Word};
 
-/// How many times what was measured an answer may be off: what was measured is the largest of a sample.
-const SAFETY: f64 = 8.0;
+const SAFETY: f64 = Noise::SAFETY;
 /// How many tolerances two states have to be apart to be told apart.
 const DISTINCT: f64 = 10.0;
 /// The most states whose pairs are compared.

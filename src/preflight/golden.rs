@@ -135,10 +135,15 @@ pub(super) fn golden_notes(golden: &Golden, scenario: &Scenario) -> Vec<Note> {
         };
         notes.push(Note::NotChecked(format!("output '{name}', because {why}")));
     }
+    if golden.inputs.tracks().len() < 2 {
+        notes.push(Note::NotChecked(
+            "whether the server mixes sequences, because there is one track, so all have the same inputs".to_owned(),
+        ));
+    }
     let hidden: Vec<_> = golden.facts.hidden().map(|kind| kind.to_string()).collect();
     if !hidden.is_empty() {
         notes.push(Note::NotChecked(format!(
-            "the faults {}, because no output showed them when the golden file was made",
+            "the faults {}, because no output showed them for certain when the golden file was made",
             hidden.join(", ")
         )));
     }

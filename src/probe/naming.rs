@@ -28,9 +28,9 @@ use workload::{
 /// The most violations that are looked into; by then everything is said.
 const LOOKED_INTO: usize = 20;
 /// How long that may take: a busy server that executes each step in 20 ms is asked some hundred states in it.
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(45);
 /// How long the idle server is then looked at by itself: some ten sequences of a few steps.
-const BY_ITSELF: Duration = Duration::from_secs(5);
+const BY_ITSELF: Duration = Duration::from_secs(15);
 /// So many steps of tracks show whether the idle server can be believed: a fault that always happens shows in them.
 const STEPS_BEFORE: usize = 6;
 
@@ -54,12 +54,12 @@ pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violat
     for request in unlike.into_iter().take(LOOKED_INTO) {
         let Some((seen, last)) = answer_to(request, scene, &golden) else { continue };
         if is_next_right(request, scene, &known) {
-            by_next.insert(request, Explanation::new(Cause::WrongArithmetic, [Clue::NextRight]));
+            by_next.insert(request, vec![Explanation::new(Cause::WrongArithmetic, [Clue::NextRight])]);
             continue;
         }
         let supposed = suppositions(request, &scene.entries, &known);
         let Some(found) = asking.first_that_is(&supposed, last, &seen).await else {
-            by_next.extend(asking.by_next(request, scene, &known).await.map(|cause| (request, cause)));
+            by_next.insert(request, asking.by_next(request, scene, &known).await);
             continue;
         };
         readings.insert(request, sum(&found));
@@ -88,7 +88,7 @@ pub(crate) async fn name(site: Site<'_>, scene: &Scene, violations: &mut [Violat
     let shown = tokio::time::timeout(BY_ITSELF, shown_alone::causes(site, &golden)).await.unwrap_or_default();
     for violation in violations.iter_mut().filter(has_no_name) {
         let by_next = violation.request().and_then(|request| by_next.get(&request));
-        violation.explanations = if shown.is_empty() { by_next.cloned().into_iter().collect() } else { shown.clone() };
+        violation.explanations = if shown.is_empty() { by_next.cloned().unwrap_or_default() } else { shown.clone() };
     }
 }
 
@@ -166,16 +166,24 @@ impl Asking<'_> {
     }
 
     /// What the response to the next step says of one that is like nothing known, where the server is believed.
-    async fn by_next(&mut self, request: RequestId, scene: &Scene, known: &ModelFacts) -> Option<Explanation> {
-        let right = right_inputs(request, &scene.entries, known).filter(|_| self.steps == usize::MAX)?;
-        let (next, supposed) = suppositions_after(request, &right, &scene.entries, known)?;
-        let (seen, last) = answer_to(next, scene, self.golden)?;
+    async fn by_next(&mut self, request: RequestId, scene: &Scene, known: &ModelFacts) -> Vec<Explanation> {
+        let named = |causes: &[Cause], clue: Clue| {
+            causes.iter().map(|cause| Explanation::new(*cause, [clue.clone()])).collect::<Vec<_>>()
+        };
+        let right = right_inputs(request, &scene.entries, known).filter(|_| self.steps == usize::MAX);
+        let after = right.and_then(|right| {
+            let (next, supposed) = suppositions_after(request, &right, &scene.entries, known)?;
+            Some((right.len() == 1, answer_to(next, scene, self.golden)?, supposed))
+        });
+        let Some((is_start, (seen, last), supposed)) = after else { return Vec::new() };
         match self.first_that_is(&supposed, last, &seen).await {
-            Some(found) if Some(&found) == supposed.first() => {
-                Some(Explanation::new(Cause::WrongArithmetic, [Clue::NextRight]))
+            Some(found) if Some(&found) == supposed.first() => named(&[Cause::WrongArithmetic], Clue::NextRight),
+            // Nothing but a state that was there can be wrong at START.
+            None if !self.is_over() && is_start => {
+                named(&[Cause::StaleStateOfSlot, Cause::StartNotTold, Cause::UnknownState], Clue::NextUnlike)
             }
-            None if !self.is_over() => Some(Explanation::new(Cause::UnknownState, [Clue::NextUnlike])),
-            _ => None,
+            None if !self.is_over() => named(&[Cause::UnknownState], Clue::NextUnlike),
+            _ => Vec::new(),
         }
     }
 

@@ -70,7 +70,7 @@ pub(crate) fn write_golden(golden: &Golden, out: &mut impl Write) -> io::Result<
     }
     writeln!(
         out,
-        "  no fault in a state shows: the model keeps no state, or this server loses it, so a run cannot be valid"
+        "  no other state shows: the model keeps none, this server loses it, or a rule (--compare) is too wide, so a run cannot be valid"
     )
 }
 
@@ -79,7 +79,7 @@ fn not_at_once(visible: &Visible) -> Option<String> {
     let Visible { kind, tried, shown, from_step } = visible;
     match from_step {
         None => Some(format!("'{kind}' is not: it showed {shown} of {tried} times")),
-        Some(step) if shown < tried => Some(format!("'{kind}' is not always before step {step}")),
+        Some(step) if shown < tried => Some(format!("'{kind}' is always visible from step {step} on")),
         Some(_) => None,
     }
 }
@@ -93,7 +93,7 @@ fn tolerance(output: &Output, noise: &Noise) -> String {
         noise.run, noise.ids, noise.batch, noise.at_step, noise.typical
     );
     // Noise of kernels is much less than the difference of two states.
-    let is_mixed = noise.run == 0.0 && !noise.is_of_ids() && noise.batch * 10.0 > noise.typical;
+    let is_mixed = noise.run == 0.0 && noise.ids == 0.0 && noise.typical > 0.0 && noise.batch * 10.0 > noise.typical;
     let mixed = if is_mixed { "; alone they are always the same, so the server may mix states in a batch" } else { "" };
     let how = match output.compare {
         _ if !output.is_judged() && noise.is_of_ids() => {
@@ -102,7 +102,7 @@ fn tolerance(output: &Output, noise: &Noise) -> String {
         _ if !output.is_judged() => format!("not judged: {measured}{mixed}"),
         Compare::Measured if output.tolerance(u32::MAX) == 0.0 => "bit-exact alone and in batches".to_owned(),
         Compare::Measured => format!(
-            "tolerance {:.1e} at step 1 to {:.1e} at the last one: 8 times what was measured, because {measured}",
+            "tolerance {:.1e} at step 1 to {:.1e} at the last one, 8 times what was measured: {measured}",
             output.tolerance(1),
             output.tolerance(u32::MAX)
         ),

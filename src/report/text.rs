@@ -11,7 +11,7 @@ use std::io;
 use anstyle::{AnsiColor, Style};
 
 use self::{
-    checks::{basis, missed_claims, pending, planted},
+    checks::{basis, missed_claims, not_checked, pending, planted},
     line::write_lines,
     tables::{write_counts, write_resources, write_times},
     violations::write_groups,
@@ -59,6 +59,9 @@ pub(crate) fn write_text(summary: &Summary, extent: Extent, out: &mut impl io::W
         let asked = summary.scenario.target.metrics.is_some();
         let is_missed = asked && matches!(summary.result.pending, PendingRequests::NotChecked { .. });
         lines.extend(is_missed.then(|| pending(&summary.result.pending)));
+        if summary.result.preflight.golden.is_some() {
+            lines.extend(not_checked(summary));
+        }
     } else {
         lines.extend(basis(summary, extent));
     }

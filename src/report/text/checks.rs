@@ -33,6 +33,14 @@ fn repeated(result: &RunResult) -> Option<Line> {
 }
 
 /// What was checked besides the responses, and what could not be.
+/// What the server did not let the tool check, or the golden outputs do not tell.
+pub(super) fn not_checked(summary: &Summary) -> impl Iterator<Item = Line> {
+    summary.result.preflight.notes.iter().filter_map(|note| match note {
+        Note::NotChecked(what) => Some(Line::fine("not checked", what)),
+        _ => None,
+    })
+}
+
 pub(super) fn basis(summary: &Summary, extent: Extent) -> Vec<Line> {
     let result = &summary.result;
     let tally = &result.tally;
@@ -56,11 +64,7 @@ pub(super) fn basis(summary: &Summary, extent: Extent) -> Vec<Line> {
     if extent == Extent::Wide && !reached.is_empty() {
         lines.push(Line::fine("reached", reached.join(", ")));
     }
-    let not_checked = result.preflight.notes.iter().filter_map(|note| match note {
-        Note::NotChecked(what) => Some(Line::fine("not checked", what)),
-        _ => None,
-    });
-    lines.extend(not_checked);
+    lines.extend(not_checked(summary));
     lines.extend(summary.other_words().map(|note| Line::odd("note", note)));
     if let Some(why) = result.broken_off.as_ref().filter(|_| summary.verdict() == Verdict::Invalid) {
         lines.push(Line::odd("broken off", why));

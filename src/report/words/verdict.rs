@@ -15,8 +15,8 @@ pub(in crate::report) fn doubt(doubt: &Doubt) -> String {
                 .to_owned()
         }
         Doubt::NoStateShown => {
-            "no fault in a state showed in an output when the golden file was made: the model keeps no state, or the server loses it: \
-             --expect none judges all else"
+            "no other state showed in an output when the golden file was made: the model keeps none, the server loses it, or a rule \
+             (--compare) is too wide; --expect none judges all else"
                 .to_owned()
         }
         Doubt::Fingerprints { distinct, pairs } => format!(

@@ -17,6 +17,10 @@ const MATCHES: usize = 4;
 
 pub(super) fn explain(case: &Case) -> Vec<Hypothesis> {
     let mut all = of_states(case);
+    // Two that exchanged their states tell more.
+    if all.iter().all(|hypothesis| hypothesis.cause != Cause::SwappedStates) {
+        all.extend(not_saved_by_start(case));
+    }
     all.extend(constant(case));
     all.extend(answer_of_another(case));
     if !case.asked.step.start {
@@ -65,6 +69,23 @@ fn of_states(case: &Case) -> Vec<Hypothesis> {
         left.retain(|other| is_stale(case, *other));
     }
     left.into_iter().flat_map(|other| of_state(case, other)).collect()
+}
+
+/// The step after START found what a sequence left that was over by then: START did not save its state, and the slot's was still there.
+/// Another sequence that is under way may have had the same inputs, and be nearer in time.
+fn not_saved_by_start(case: &Case) -> Option<Hypothesis> {
+    let story = case.story;
+    let start = story.previous(case.spot).filter(|previous| previous.step.start)?;
+    if !case.known.arithmetic.formula.is_golden() || case.base.is_zero() || case.base == case.before {
+        return None;
+    }
+    let is_over = |spot: &Spot| {
+        let (asked, told) = (story.asked(*spot), story.told(*spot));
+        asked.right == Some(case.base) && spot.step + 1 == told.steps.len() && asked.at() < start.at()
+    };
+    story.others(case.spot.sequence).find(is_over)?;
+    let lost = Hypothesis::new(Cause::EffectLost, 1, case.if_taken(), [case.went_on()]);
+    Some(lost.confirmed(1, Clue::StartNotKept { found: case.base }))
 }
 
 /// Whether a START went on from what another sequence of the ID left, or one that was not heard of any more.

@@ -130,7 +130,7 @@ impl Golden {
         from.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic)?;
         if magic != MAGIC {
             return Err(Damaged(
-                "it is no golden file of this version of sequence-stress: write it anew with 'sequence-stress golden'"
+                "it is no golden file, or one of another version of sequence-stress: 'sequence-stress golden' writes one"
                     .to_owned(),
             ));
         }
