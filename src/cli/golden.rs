@@ -24,7 +24,8 @@ exactly the model answers, and which faults its outputs show.
 Exit codes:
   0  the file was written
   2  the command line or a file is wrong
-  3  the model is not deterministic enough to be judged; the file was written, and a run with it does not judge its outputs
+  3  the file was written, and a run with it cannot be valid: the model is not deterministic enough, its states look alike, or
+     it shows none
   4  the server or the model could not be asked";
 
 /// What stands below the options of `golden verify --help`.
@@ -35,6 +36,7 @@ Exit codes:
   0  the server answers the same
   1  outputs differ
   2  the command line or a file is wrong
+  3  nothing was compared, because the file has no output that is judged
   4  the server or the model could not be asked, or the file is of another model";
 
 /// The options of an endpoint that a calibration has no use for.

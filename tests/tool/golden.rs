@@ -297,7 +297,7 @@ fn a_model_whose_outputs_are_noise_and_one_of_which_nothing_is_expected_are_judg
 #[test]
 fn a_run_whose_outputs_tell_nothing_is_not_called_valid() {
     let _simulation = Simulation::begin();
-    let (server, forgetful) = (server(None), server(Some("reset-state")));
+    let [server, forgetful, unsaved] = [None, Some("reset-state"), Some("state-not-saved")].map(server);
     let compare = vec![("OUTPUT".to_owned(), Compare::Atol(100.0))];
     let alike = calibrated(&server, GRU, &Asked { compare, ..asked_of(GRU) }).expect("it can be calibrated");
     assert!(!alike.facts.fingerprints.are_enough(), "{:?}", alike.facts);
@@ -307,7 +307,18 @@ fn a_run_whose_outputs_tell_nothing_is_not_called_valid() {
     // A server that is faulty while it is calibrated goes on to give the same.
     let stateless = calibrated(&forgetful, GRU, &asked_of(GRU)).expect("it can be calibrated");
     assert!(stateless.facts.fingerprints.are_enough() && !stateless.is_enough(), "{:?}", stateless.facts);
-    for (golden, model, server) in [(alike, GRU, &server), (not_judged, noise, &server), (stateless, GRU, &forgetful)] {
+    let implicit = "gru_implicit_float32";
+    let lost = calibrated(&unsaved, implicit, &asked_of(implicit)).expect("it can be calibrated");
+    // It adds up START and READY, so a reset shows, and it keeps no state.
+    let none = "stateless_sequence_int32";
+    let keeps_none = calibrated(&server, none, &asked_of(SUM)).expect("it can be calibrated");
+    for (golden, model, server) in [
+        (alike, GRU, &server),
+        (not_judged, noise, &server),
+        (stateless, GRU, &forgetful),
+        (lost, implicit, &unsaved),
+        (keeps_none, none, &server),
+    ] {
         assert!(!golden.is_enough(), "{model}");
         let scenario = on(server, model, "");
         let setup = Setup { embedded: true, golden: Some(Arc::new(golden)), ..Setup::new(scenario.clone(), Seed(1)) };
