@@ -88,6 +88,9 @@ fn write_example(violation: &Violation, columns: usize, out: &mut impl io::Write
         let label = if index == 0 { "cause" } else { "or" };
         lines.push(Line::fine(label, format!("{cause}: {} Evidence: {evidence}", cause.what())));
     }
+    if violation.kind == ViolationKind::WrongOutput && violation.explanations.is_empty() {
+        lines.push(Line::fine("cause", "not known: docs/GOLDEN.md#what-a-run-judges says why that may be"));
+    }
     lines.push(Line::fine("read on", format!("docs/VIOLATIONS.md#{}", violation.kind)));
     lines.push(Line::fine("read on", format!("sequence-stress explain {}", violation.kind)));
     write_lines(&lines, columns, out)

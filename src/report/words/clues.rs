@@ -2,7 +2,7 @@
 
 use super::Description;
 use oracle::{
-    Violation,
+    Evidence, Violation,
     diagnosis::{Clue, Explanation, Left, Relation, SequenceId, WentOn},
 };
 use workload::{event::ContextId, wording::counted};
@@ -17,12 +17,21 @@ pub fn evidence(violation: &Violation, explanation: &Explanation) -> String {
 
 #[expect(clippy::too_many_lines, reason = "one arm for each clue")]
 fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
+    // There is no number that could be too high.
+    let is_golden = matches!(violation.evidence, Evidence::Output { .. });
     match clue {
         Clue::Seen => seen(violation, words),
         Clue::SeenAndExpected => seen_and_expected(violation, words),
         Clue::SeenAgain => format!("the stream brought {} again", words.seen),
         Clue::OfItsAnswers => format!("of its responses there came {}", words.seen),
         Clue::WrongBy { off_by } => format!("the response is wrong by {off_by}"),
+        Clue::TooHighByOwnValue { value } if is_golden => {
+            format!("the response is that to a state that has the step's own input, {value}, twice")
+        }
+        Clue::TooHighByEarlierValue { value, back } if is_golden => {
+            format!("the response is that to a state that has {value}, the input of the step {back} before, twice")
+        }
+        Clue::OwnValue if is_golden => "the response is that to the step's own input on a new state".to_owned(),
         Clue::TooHighByOwnValue { value } => format!("the response is too high by the step's own value, {value}"),
         Clue::TooHighByEarlierValue { value, back } => {
             format!("the response is too high by {value}, the value of the step {back} before")
@@ -35,9 +44,9 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
         Clue::OneElement { element, of } => format!("element {element} of {of} differs, and the others are right"),
         Clue::ShownAlone => "the idle server did so by itself after the run".to_owned(),
         Clue::AllAlike { steps } => format!("the responses to {steps} steps of a sequence are the same"),
-        Clue::StartDiffers => "of two equal sequences, one after the other, START was answered in two ways".to_owned(),
+        Clue::StartDiffers => "of equal sequences, one after the other, START was answered in two ways".to_owned(),
         Clue::StartWrongTwice => {
-            "of two equal sequences, one after the other, START had the same wrong outputs".to_owned()
+            "of equal sequences, one after the other, START had the same wrong outputs".to_owned()
         }
         Clue::NextRight => "the next response of the sequence is right, and so is its state".to_owned(),
         Clue::RightBefore { step } => {
@@ -89,7 +98,7 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
                 Relation::OtherId => "a sequence of another ID",
             };
             let name = name(*sequence);
-            format!("START went on from {state}, the sum after step {step} of {name}, {whose} (correlation ID {id})")
+            format!("START went on from {state}, the state after step {step} of {name}, {whose} (correlation ID {id})")
         }
         Clue::SameFound { state, times } => {
             format!("the step found {state}, which no sequence left, and {times} other steps found the same")
@@ -239,8 +248,8 @@ fn seen_and_expected(violation: &Violation, Description { seen, expected, .. }: 
 fn went_on(from: WentOn) -> String {
     match from {
         WentOn::NotKnown => "no later response shows from what the sequence went on".to_owned(),
-        WentOn::WrongSum => "the sequence went on from the wrong sum".to_owned(),
-        WentOn::RightSum => "the sequence went on from the right sum".to_owned(),
+        WentOn::WrongSum => "the sequence went on from the wrong state".to_owned(),
+        WentOn::RightSum => "the sequence went on from the right state".to_owned(),
         WentOn::StateBefore => "the sequence went on as if the step had not been".to_owned(),
         WentOn::Other(state) => format!("the sequence went on from {state}"),
     }
