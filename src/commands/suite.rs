@@ -20,7 +20,7 @@ use self::board::{Board, Lookout};
 use super::{
     Failure as CommandFailure,
     golden::expected,
-    output::{ResultFile, print, say_error},
+    output::{ResultFile, check_different, print, say_error},
     runtime, seed_from_the_clock,
     stress::{interrupts, planted_faults, replay_line, restart, start_server},
 };
@@ -50,6 +50,8 @@ const JOBS: u32 = 4;
 /// Runs the suite and returns the exit code.
 pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
     let chosen = chosen(args)?;
+    let named = args.json.as_deref().map(|path| ("json", path)).into_iter().chain(args.expect.files());
+    check_different(named).map_err(CommandFailure::wrong_input)?;
     let file = args.json.as_deref().map(|path| ResultFile::check("json", "the results", path));
     let file = file.transpose().map_err(CommandFailure::wrong_input)?;
     let seed = Seed(args.random_seed.unwrap_or_else(seed_from_the_clock));

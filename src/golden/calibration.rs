@@ -70,12 +70,13 @@ impl<'s> Calibration<'s> {
                 self.beside(&group).await?;
             }
         }
-        let tolerances = tolerances(&self.golden, &self.deviations, &self.known);
+        let noise = noise(&self.golden, &self.deviations, &self.known);
+        let tolerances = tolerances(&self.golden, &self.deviations, &noise);
         let mut outputs = self.golden.outputs.clone();
         for (output, tolerances) in outputs.iter_mut().zip(tolerances) {
             output.tolerances = tolerances;
         }
-        let mut facts = Facts { noise: noise(&self.golden, &self.deviations, &self.known), ..Facts::default() };
+        let mut facts = Facts { noise, ..Facts::default() };
         let mut golden = self.with(outputs.clone(), &facts, &BTreeMap::new());
         if golden.judges() {
             let chosen = chosen(&golden);

@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use oracle::golden::{Compare, Fingerprints, Gathered, Golden, Lineage, Noise, Output, Word};
 
-const SAFETY: f64 = Noise::SAFETY;
 /// How many tolerances two states have to be apart to be told apart.
 const DISTINCT: f64 = 10.0;
 /// The most states whose pairs are compared.
@@ -56,13 +55,6 @@ impl Deviations {
     fn most(&self, output: usize, again: Again) -> f64 {
         self.outputs[output].iter().map(|apart| apart[again as usize]).fold(0.0, f64::max)
     }
-
-    /// Whether an output is another with another correlation ID, by more than anything else explains. How far it is then with a third one
-    /// nobody knows.
-    fn are_of_ids(&self, place: usize, output: &Output) -> bool {
-        let else_apart = self.most(place, Again::Alone).max(self.most(place, Again::Beside));
-        self.most(place, Again::OtherId) > bound(output).unwrap_or(0.0).max(SAFETY * else_apart)
-    }
 }
 
 /// How far an output may be off by the rule that the user set.
@@ -93,9 +85,9 @@ fn apart(output: &Output, place: usize, one: &Gathered, other: &Gathered) -> f64
     each.fold(0.0, f64::max)
 }
 
-/// How far outputs of states that differ are apart, in the middle of neighbouring ones of one form, by step and by track; none where no two
-/// have one form.
-fn typical(output: &Output, place: usize, known: &BTreeMap<(usize, usize), Arc<Gathered>>) -> Option<f64> {
+/// How far outputs of states that differ are apart, in the middle of neighbouring ones of one form, by step and by track; 0 where no two
+/// have one form, so that nothing is known of it.
+fn typical(output: &Output, place: usize, known: &BTreeMap<(usize, usize), Arc<Gathered>>) -> f64 {
     let neighbours = known.iter().flat_map(|((track, step), one)| {
         let next = [(*track, step + 1), (track + 1, *step)];
         next.into_iter().filter_map(|next| Some((&**one, &**known.get(&next)?))).collect::<Vec<_>>()
@@ -103,21 +95,19 @@ fn typical(output: &Output, place: usize, known: &BTreeMap<(usize, usize), Arc<G
     let alike = neighbours.filter(|(one, other)| are_of_one_form(one, other)).take(2 * COMPARED);
     let mut distances: Vec<_> = alike.map(|(one, other)| apart(output, place, one, other)).collect();
     distances.sort_by(f64::total_cmp);
-    distances.get(distances.len() / 2).copied()
+    distances.get(distances.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// How far each output may be from the golden one, by step; none where the same inputs have outputs as far apart as others.
-pub(super) fn tolerances(
-    golden: &Golden,
-    deviations: &Deviations,
-    known: &BTreeMap<(usize, usize), Arc<Gathered>>,
-) -> Vec<Vec<f64>> {
-    let longest = known.keys().map(|(_, step)| step + 1).max().unwrap_or(1);
-    let of = |(place, output): (usize, &Output)| {
-        if deviations.are_of_ids(place, output) {
+pub(super) fn tolerances(golden: &Golden, deviations: &Deviations, noise: &[Noise]) -> Vec<Vec<f64>> {
+    let longest = deviations.outputs.iter().map(Vec::len).max().unwrap_or(1);
+    let of = |(place, (output, noise)): (usize, (&Output, &Noise))| {
+        let bound = bound(output);
+        // How far an output is with a third correlation ID nobody knows.
+        if noise.is_of_ids() && bound.is_none_or(|bound| noise.ids > bound) {
             return Vec::new();
         }
-        if let Some(bound) = bound(output) {
+        if let Some(bound) = bound {
             return vec![bound; longest];
         }
         let least = deviations.worst(place).filter(|by| *by > 0.0).fold(f64::INFINITY, f64::min);
@@ -129,15 +119,14 @@ pub(super) fn tolerances(
         let mut most = least;
         let growing = deviations.worst(place).map(|by| {
             most = most.max(by);
-            SAFETY * most
+            Noise::SAFETY * most
         });
         let mut tolerances: Vec<_> = growing.collect();
-        tolerances.resize(longest, SAFETY * most);
-        let is_less = |typical: f64| SAFETY * most * DISTINCT <= typical;
-        let is_noise = most.is_infinite() || !typical(output, place, known).is_some_and(is_less);
+        tolerances.resize(longest, Noise::SAFETY * most);
+        let is_noise = most.is_infinite() || Noise::SAFETY * most * DISTINCT > noise.typical;
         if is_noise { Vec::new() } else { tolerances }
     };
-    golden.outputs.iter().enumerate().map(of).collect()
+    golden.outputs.iter().zip(noise).enumerate().map(of).collect()
 }
 
 /// How far answers to the same inputs were apart, for people.
@@ -157,7 +146,7 @@ pub(super) fn noise(
             batch,
             ids,
             at_step: u32::try_from(at + 1).unwrap_or(u32::MAX),
-            typical: typical(output, place, known).unwrap_or(f64::INFINITY),
+            typical: typical(output, place, known),
             has_nan: known.values().flat_map(|seen| seen.iter()).any(|outputs| output.has_nan(&outputs[place].1)),
         }
     };
@@ -290,7 +279,7 @@ mod tests {
         for ((track, step), seen) in growing(|track, step| number(track, step) + noise) {
             deviations.add(&golden.outputs, step, &known[&(track, step)], &seen, Again::Alone);
         }
-        tolerances(&golden, &deviations, &known).remove(0)
+        tolerances(&golden, &deviations, &super::noise(&golden, &deviations, &known)).remove(0)
     }
 
     #[test]
@@ -323,7 +312,7 @@ mod tests {
                     deviations.add(&golden.outputs, *step, seen, &moved(seen), again);
                 }
             }
-            let tolerances = tolerances(&golden, &deviations, &known).remove(0);
+            let tolerances = tolerances(&golden, &deviations, &noise(&golden, &deviations, &known)).remove(0);
             assert_eq!(!tolerances.is_empty(), is_judged, "{compare:?} {beside}: {tolerances:?}");
         }
     }

@@ -10,7 +10,7 @@ use super::{
 };
 use oracle::{
     diagnosis::{Cause, Clue, Explanation, ModelFacts},
-    golden::{Gathered, Golden, Lineage},
+    golden::{FaultKind, Gathered, Golden, Lineage},
 };
 
 /// How many steps of a track are sent.
@@ -20,7 +20,7 @@ const TIMES: usize = 4;
 
 /// What may be the cause of what the idle server does wrong, most likely first; none where nothing tells.
 ///
-/// It is sent one track several times, then the same behind the first step of another one, that other one, and several side by side.
+/// It is sent one track several times, the same with its second step twice, another one, and several side by side.
 pub(super) async fn causes(site: Site<'_>, golden: &Arc<Golden>) -> Vec<Explanation> {
     let Ok(mut player) = Player::judged(site, Arc::clone(golden)) else { return Vec::new() };
     let tracks = golden.inputs.tracks().iter().enumerate().take(player.width().max(2));
@@ -28,10 +28,10 @@ pub(super) async fn causes(site: Site<'_>, golden: &Arc<Golden>) -> Vec<Explanat
         tracks.map(|(track, of)| (0..of.codes.len().min(STEPS)).map(|step| (track, step)).collect()).collect();
     let Some(first) = tracks.first() else { return Vec::new() };
     let mut sequences = vec![first.clone(); TIMES];
-    if let Some(other) = tracks.get(1) {
-        sequences.push([&other[..1], &first[1..]].concat());
-        sequences.push(other.clone());
+    if let [start, second, ..] = first[..] {
+        sequences.push(vec![start, second, second]);
     }
+    sequences.extend(tracks.get(1).cloned());
     let mut alone = Vec::new();
     for sequence in &sequences {
         match player.together(std::slice::from_ref(sequence), Last::WithoutEnd).await {
@@ -74,8 +74,8 @@ fn needs_another(cause: Cause) -> bool {
     )
 }
 
-/// What the answers to a track say that was sent several times, and once behind the first step of another: how they differ from each
-/// other, whatever they are.
+/// What the answers to a track say that was sent several times, and once with its second step twice: how they differ from each other,
+/// whatever they are.
 fn related(golden: &Golden, track: &Steps, alone: &[Vec<Gathered>]) -> Option<Vec<Explanation>> {
     let said = |causes: &[Cause], clue: Clue| {
         Some(causes.iter().map(|cause| Explanation::new(*cause, [clue.clone()])).collect())
@@ -99,6 +99,12 @@ fn related(golden: &Golden, track: &Steps, alone: &[Vec<Gathered>]) -> Option<Ve
     if all_alike(first) && all_alike(again) {
         return said(&[Cause::NotExecuted], Clue::AllAlike { steps: first.len() });
     }
+    let again_alike = |seen: &Vec<Gathered>| seen.len() > 2 && golden.are_the_same(&seen[1], &seen[2], 2);
+    // Where its own state went cannot be seen from outside. Of a right model the two outputs have to differ.
+    let twice = Lineage::Fault { kind: FaultKind::ExecutedTwice, track: 0, steps: 2 }.number(&golden.inputs);
+    if wrong == 1 && golden.knows(twice) && alone.get(TIMES).is_some_and(again_alike) {
+        return said(&[Cause::EffectLost, Cause::LeakedState], Clue::SameStepAgain);
+    }
     if !are_the_same(wrong, first, again) {
         // A state that START left spoils more than one response.
         let is_spoilt = |seen: &[Gathered]| (0..track.len().min(2)).all(|step| !is_right(seen, step));
@@ -106,12 +112,9 @@ fn related(golden: &Golden, track: &Steps, alone: &[Vec<Gathered>]) -> Option<Ve
         let is_it = wrong == 0 && (is_spoilt(first) || is_spoilt(again));
         return said(&[cause], Clue::StartDiffers).filter(|_| is_it);
     }
-    let forgets = || alone.get(TIMES).is_some_and(|other| are_the_same(wrong, first, other));
     match wrong {
         _ if is_right(first, wrong) => None,
         0 => said(&[Cause::WrongArithmetic], Clue::StartWrongTwice),
-        // Where its own state went cannot be seen from outside.
-        1 if forgets() => said(&[Cause::EffectLost, Cause::LeakedState], Clue::SameAfterAnother),
         _ => said(&[Cause::UnknownState], Clue::RightBefore { step: wrong + 1 }),
     }
 }

@@ -59,9 +59,7 @@ pub(crate) fn write_text(summary: &Summary, extent: Extent, out: &mut impl io::W
         let asked = summary.scenario.target.metrics.is_some();
         let is_missed = asked && matches!(summary.result.pending, PendingRequests::NotChecked { .. });
         lines.extend(is_missed.then(|| pending(&summary.result.pending)));
-        if summary.result.preflight.golden.is_some() {
-            lines.extend(not_checked(summary));
-        }
+        lines.extend(not_checked(summary));
     } else {
         lines.extend(basis(summary, extent));
     }

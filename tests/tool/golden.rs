@@ -18,7 +18,7 @@ use oracle::{
 use reference::{ModelOptions, Planted, Server};
 use sequence_stress::{
     golden::{Asked, Subject},
-    preflight::Hints,
+    preflight::{Hints, Note},
     report::{Summary, Verdict},
     run::{RunError, RunResult, Setup},
 };
@@ -230,6 +230,8 @@ fn a_fault_that_always_happens_is_named_by_what_the_idle_server_does_by_itself()
         let cause = first.explanations.first();
         let is_told = |its: &Explanation| causes.contains(&its.cause) && its.clues.contains(&Clue::ShownAlone);
         assert!(cause.is_some_and(is_told), "{fault}: {first:#?}");
+        let is_lost = cause.is_some_and(|its| its.clues.contains(&Clue::SameStepAgain));
+        assert_eq!(is_lost, fault == "state-not-saved", "{fault}: {first:#?}");
     }
 }
 

@@ -52,9 +52,7 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
         Clue::RightBefore { step } => {
             format!("step {step} of a sequence had the same wrong outputs twice, and the steps before it had the right ones")
         }
-        Clue::SameAfterAnother => {
-            "the second step of a sequence had the same outputs after two first steps that differ".to_owned()
-        }
+        Clue::SameStepAgain => "the same step, twice in a row, had the same outputs".to_owned(),
         Clue::NextUnlike => {
             "neither this response nor the next one of the sequence is that of a known state, or one that the idle server gave".to_owned()
         }

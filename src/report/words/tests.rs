@@ -253,7 +253,7 @@ fn clues() -> Vec<Clue> {
         Clue::StartWrongTwice,
         Clue::NextRight,
         Clue::RightBefore { step: 2 },
-        Clue::SameAfterAnother,
+        Clue::SameStepAgain,
         Clue::NextUnlike,
         Clue::AnswerOfEnd { to_end: true },
         Clue::AnswerOfEnd { to_end: false },

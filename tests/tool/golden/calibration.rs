@@ -107,6 +107,49 @@ fn an_output_that_depends_on_the_correlation_id_is_not_judged() {
 }
 
 #[test]
+fn a_golden_file_with_tensors_that_the_model_does_not_have_is_rejected() {
+    let _simulation = Simulation::begin();
+    let server = server(None);
+    let golden = calibrated(&server, GRU, &asked_of(GRU)).expect("it can be calibrated");
+    let mut outputs = golden.outputs.clone();
+    outputs[0].spec.name = "OTHER".into();
+    let (identity, inputs) = (golden.identity.clone(), Arc::clone(&golden.inputs));
+    let other = Golden::new(identity, inputs, outputs, golden.facts.clone(), []);
+    let why = run_by(Arc::new(other), &server, GRU, "").expect_err("it has no such output").to_string();
+    assert!(why.starts_with("the golden file has the output 'OTHER', and model 'gru_float32' has none"), "{why}");
+}
+
+#[test]
+fn a_run_says_what_its_golden_file_does_not_show() {
+    let _simulation = Simulation::begin();
+    let server = server(None);
+    let mut asked = asked_of(GRU);
+    asked.options.tracks = NonZeroUsize::new(1);
+    let alone = calibrated(&server, GRU, &asked).expect("it can be calibrated");
+    let noisy = calibrated(&server, "gru_batch_noise_float32", &asked_of(GRU)).expect("it can be calibrated");
+    let mut hidden = calibrated(&server, GRU, &asked_of(GRU)).expect("it can be calibrated");
+    hidden.facts.visible[0].from_step = None;
+    let unseen = format!("the faults {}, because no output showed them", hidden.facts.visible[0].kind);
+    for (golden, model, said) in [
+        (alone, GRU, Some("whether the server mixes sequences, because there is one track")),
+        (hidden, GRU, Some(unseen.as_str())),
+        (noisy, "gru_batch_noise_float32", None),
+    ] {
+        let result = run_by(Arc::new(golden), &server, model, "").expect("it can be tested");
+        let notes: Vec<_> = result.preflight.notes.iter().filter_map(not_checked).collect();
+        let is_said = |words: &str| notes.iter().any(|note| note.starts_with(words));
+        assert!(said.map_or(notes.is_empty(), is_said), "{said:?}: {notes:?}");
+    }
+}
+
+fn not_checked(note: &Note) -> Option<&String> {
+    match note {
+        Note::NotChecked(what) => Some(what),
+        _ => None,
+    }
+}
+
+#[test]
 fn a_verification_that_has_nothing_to_compare_says_so() {
     let _simulation = Simulation::begin();
     let (model, sound) = ("gru_run_noise_float32", server(None));

@@ -75,6 +75,23 @@ fn each_command_takes_the_golden_file_and_says_where_it_needs_one() {
     let (code, text) = told(&["golden", "--embedded", "-m", GRU, "--inputs", &golden, "-o", &golden]);
     assert!(code == Some(2) && text.contains("--inputs and --output name the same file"), "{text}");
 
+    let (code, text) = told(&["suite", "--embedded", "--golden", &golden, "--json", &golden]);
+    assert!(code == Some(2) && text.contains("--json and --golden name the same file"), "{text}");
+
+    // What is of no use is not kept, and each run calibrates anew.
+    let kept = tempfile::tempdir().expect("a folder");
+    for _ in 0..2 {
+        let noise = ["--embedded", "-m", "gru_run_noise_float32", "--execution-time", "0ms", "-i", "2", "-q"];
+        let auto = ["--golden", "auto", "--tracks", "2", "--steps", "4"];
+        let output = tool().args(noise).args(auto).env("SEQUENCE_STRESS_CACHE", kept.path()).output();
+        let text = text_of(&output.expect("it runs"));
+        assert!(text.contains("not deterministic enough to judge") && text.contains("UNKNOWN"), "{text}");
+        assert!(!kept.path().join("golden").exists(), "{text}");
+    }
+    // The shortest report says what the file does not have.
+    let (code, text) = told_by(&[&server, &["--golden", &golden, "-i", "6", "-q"]]);
+    assert!(code == Some(0) && text.contains("not checked") && text.contains("steps after step 32"), "{text}");
+
     // What was changed or cut short is not used.
     let mut bytes = std::fs::read(&golden).expect("a file");
     bytes.truncate(bytes.len() - 1);

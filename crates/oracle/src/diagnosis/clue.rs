@@ -79,8 +79,8 @@ pub enum Clue {
         /// The step's number, from 1.
         step: usize,
     },
-    /// The second step of a sequence had the same outputs after two first steps that differ.
-    SameAfterAnother,
+    /// In a sequence that has its second step twice, one behind the other, both had the same outputs.
+    SameStepAgain,
     /// The response to the next step is right.
     NextRight,
     /// Neither this response nor the one to the next step is that of a known state, nor one that the idle server gave.

@@ -68,9 +68,9 @@ pub fn suppositions_of_exchange(
 ) -> Vec<(RequestId, Vec<Number>)> {
     let story = Story::new(window, known.arithmetic, &Readings::new());
     let Some(spot) = story.find(request) else { return Vec::new() };
-    let (Some(mine), Some((_, theirs))) = (inputs(&story.told(spot).steps[..spot.step]), executed.split_last()) else {
-        return Vec::new();
-    };
+    // A state that was reset, or its own, is nobody else's.
+    let theirs = executed.split_last().map(|(_, theirs)| theirs).filter(|theirs| !theirs.is_empty());
+    let (Some(mine), Some(theirs)) = (inputs(&story.told(spot).steps[..spot.step]), theirs) else { return Vec::new() };
     let exchanged = story.besides(spot.sequence).filter_map(|(_, told)| {
         let their = told.steps.get(theirs.len()).filter(|asked| is_executed(asked) && asked.sum() != asked.right)?;
         let is_left_by_it = inputs(&told.steps[..theirs.len()]).is_some_and(|inputs| inputs == theirs);

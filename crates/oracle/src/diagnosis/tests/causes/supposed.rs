@@ -2,7 +2,10 @@
 
 use super::{super::windows::request, *};
 use crate::diagnosis::{suppositions, suppositions_of_exchange};
-use workload::number::Number;
+use workload::{
+    arithmetic::{Arithmetic, Formula},
+    number::Number,
+};
 
 fn numbers(values: &[i32]) -> Vec<Number> {
     values.iter().map(|value| Number::from(*value)).collect()
@@ -26,6 +29,29 @@ fn the_other_one_of_two_that_exchanged_their_states_may_be_answered_much_later()
     tale.entries.pop();
     tale.answer(1, 0, 1, &[right]);
     assert_eq!(suppositions_of_exchange(request(0, 0, 1), &executed, &tale.entries, &known()), []);
+}
+
+#[test]
+fn a_state_that_start_did_not_save_is_told_from_one_that_leaked() {
+    let without_formula = Arithmetic { formula: Formula::Golden, ..Arithmetic::default() };
+    let golden = ModelFacts { arithmetic: without_formula, ..known() };
+    let named = |is_over: bool| {
+        let mut tale = Tale::default();
+        // Two sequences with the same inputs: one is over where the other one goes on.
+        tale.open(0).open(1).open(2);
+        if is_over {
+            tale.send(1, 0, &B).answer(1, 0, 0, &sums(&B));
+        }
+        tale.send_part(2, 0, 0, 9, &B).answer(2, 0, 0, &sums(&B));
+        tale.send_part(0, 0, 0, 9, &A[..1]).answer(0, 0, 0, &A[..1]);
+        // Its state was not saved: the step goes on from what the slot had.
+        let wrong = sums_from(sums(&B)[4], &A[1..3]);
+        tale.send_part(0, 0, 1, 9, &A[1..3]).answer(0, 0, 1, &wrong);
+        tale.send_part(2, 0, 5, 9, &A[3..4]).answer(2, 0, 5, &sums_from(sums(&B)[4], &A[3..4]));
+        causes(&tale.wrong_sum(&golden, (0, 0, 1), sums(&A)[1]))
+    };
+    assert_eq!(named(true)[0], EffectLost);
+    assert_eq!(named(false)[0], LeakedState);
 }
 
 #[test]
