@@ -59,7 +59,10 @@ pub(crate) fn write_text(summary: &Summary, extent: Extent, out: &mut impl io::W
         let asked = summary.scenario.target.metrics.is_some();
         let is_missed = asked && matches!(summary.result.pending, PendingRequests::NotChecked { .. });
         lines.extend(is_missed.then(|| pending(&summary.result.pending)));
-        lines.extend(not_checked(summary));
+        // A flag asked for golden outputs, too.
+        if summary.result.preflight.golden.is_some() {
+            lines.extend(not_checked(summary));
+        }
     } else {
         lines.extend(basis(summary, extent));
     }

@@ -250,6 +250,20 @@ fn one_number_that_is_always_wrong_is_told_by_what_the_idle_server_answers_to_st
 }
 
 #[test]
+fn a_start_that_meets_a_state_that_nobody_knows_is_named() {
+    let _simulation = Simulation::begin();
+    let golden = Arc::new(calibrated(&server(None), GRU, &asked_of(GRU)).expect("it can be calibrated"));
+    // The sequence that the tool sends before a run left a state, and no event of the run tells of it.
+    let faulty = server(Some("start-missing:once@1"));
+    let scenario = on(&faulty, GRU, "sending.window = 1");
+    let setup = Setup { golden: Some(golden), ..Setup::new(scenario, Seed(1)) };
+    let result = run_alone(setup).expect("it can be tested");
+    let causes = [Cause::StaleStateOfSlot, Cause::StartNotTold, Cause::UnknownState];
+    let expected = causes.map(|cause| Explanation::new(cause, [Clue::NextUnlike]));
+    assert_eq!(result.violations[0].explanations, expected, "{:#?}", result.violations[0]);
+}
+
+#[test]
 fn two_states_that_the_server_exchanges_are_found() {
     for model in ["two_state_float32", "two_state_implicit_float32"] {
         // In the middle of a sequence, so that the next step shows it, too.
