@@ -25,7 +25,7 @@ Exit codes:
   0  the file was written
   2  the command line or a file is wrong
   3  the file was written, and a run with it cannot be valid: the model is not deterministic enough, its states look alike, or
-     it shows none
+     its outputs show none
   4  the server or the model could not be asked";
 
 /// What stands below the options of `golden verify --help`.

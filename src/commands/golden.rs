@@ -181,10 +181,14 @@ pub(super) fn expected(
             subject.notes.iter().for_each(|note| say_error(note));
             let golden = runtime.block_on(subject.calibrate(&mut said())).map_err(of_run)?;
             // Another calibration may find out more.
-            if golden.is_enough() {
+            let is_kept = golden.is_enough();
+            if is_kept {
                 keep(&path, &golden)?;
             }
-            print(|out| write_golden(&golden, out));
+            print(|out| {
+                write_golden(&golden, out)?;
+                if is_kept { writeln!(out, "kept: {}", path.display()) } else { Ok(()) }
+            });
             Ok(Some(Arc::new(golden)))
         }
     }

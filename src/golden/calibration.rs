@@ -11,6 +11,8 @@ use workload::inputs::{Coded, InputSet};
 const ALONE: usize = 3;
 /// How many tracks are sent in full batches of themselves.
 const OF_THEMSELVES: usize = 8;
+/// Up to how many sequences side by side each number of them is tried, and then each that is twice one before.
+pub(super) const EACH_SIZE: usize = 8;
 /// In how many tracks each fault is committed.
 const WITH_FAULTS: usize = 2;
 /// How many of a track's first steps faults are committed at; of the later ones at each that is twice one before.
@@ -285,12 +287,21 @@ pub(super) fn groups(tracks: usize, width: usize) -> Vec<Vec<usize>> {
     let from_the_end: Vec<_> = (0..tracks).rev().collect();
     let mut groups: Vec<_> =
         [in_turn, from_the_end].iter().flat_map(|order| order.chunks(width)).map(<[_]>::to_vec).collect();
-    // So often that each size comes, however few tracks there are.
+    let largest = width.min(tracks);
+    let next = |size: &usize| match *size {
+        size if size >= largest => None,
+        size if size < EACH_SIZE => Some(size + 1),
+        size => Some((2 * size).min(largest)),
+    };
+    let sizes: Vec<_> = std::iter::successors(Some(largest.min(2)), next).collect();
     let mut every_other = (0..tracks).step_by(2).chain((1..tracks).step_by(2)).cycle();
-    let (mut sent, mut size) = (0, 1);
-    while sent < tracks || size < width {
-        size = if size < width { size + 1 } else { 2 };
-        let group: Vec<_> = every_other.by_ref().take(size.min(tracks)).collect();
+    let (mut sizes, mut sent, of_all) = (sizes.iter().cycle(), 0, sizes.len());
+    // So often that each size comes, however few tracks there are.
+    for round in 0.. {
+        if sent >= tracks && round >= of_all {
+            break;
+        }
+        let group: Vec<_> = every_other.by_ref().take(*sizes.next().unwrap_or(&1)).collect();
         sent += group.len();
         groups.push(group);
     }

@@ -234,6 +234,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::golden::calibration::{EACH_SIZE, groups};
 
     const STEPS: usize = 6;
 
@@ -328,11 +329,13 @@ mod tests {
 
     #[test]
     fn tracks_come_in_batches_of_each_size() {
-        for (tracks, width) in [(32, 8), (3, 8), (1, 4), (40, 2)] {
-            let groups = super::super::calibration::groups(tracks, width);
-            for size in 2..=width.min(tracks) {
+        for (tracks, width) in [(32, 8), (3, 8), (1, 4), (40, 2), (64, 64), (32, 50), (5, 1)] {
+            let groups = groups(tracks, width);
+            let largest = width.min(tracks);
+            for size in (2..=largest.min(EACH_SIZE)).chain([largest]) {
                 assert!(groups.iter().any(|group| group.len() == size), "{size} of {width}: {groups:?}");
             }
+            assert!(groups.len() <= 3 * tracks.div_ceil(width) + 2 * EACH_SIZE.max(tracks), "{}", groups.len());
             assert!((0..tracks).all(|track| groups.iter().filter(|group| group.contains(&track)).count() >= 3));
         }
     }

@@ -132,3 +132,32 @@ pub(crate) fn write_differences(compared: usize, differ: &[(Named, Misfit)], out
         more => writeln!(out, "  and {more} more"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use workload::{inputs::ElementType, tensor::TensorSpec};
+
+    use super::*;
+
+    #[test]
+    fn an_output_that_is_not_judged_says_why() {
+        let spec = TensorSpec { name: "OUTPUT".into(), datatype: "FP32".into(), shape: vec![-1] };
+        let output = Output { spec, datatype: ElementType::Fp32, compare: Compare::Measured, tolerances: Vec::new() };
+        let why = |run: f64, ids: f64, batch: f64, typical: f64| {
+            let told = tolerance(&output, &Noise { run, ids, batch, typical, at_step: 1, ..Noise::default() });
+            (told.starts_with("not judged, because it depends on the correlation ID"), told.contains("may mix states"))
+        };
+        let (of_ids, of_states, of_neither) = ((true, false), (false, true), (false, false));
+        assert_eq!(why(0.0, 0.5, 0.01, 0.5), of_ids);
+        assert_eq!(why(0.0, 0.0, 0.5, 0.5), of_states);
+        for (run, ids, batch, typical) in [
+            (0.5, 0.6, 0.5, 0.5),
+            // Nothing is known of other states: an output that tells the slot.
+            (0.0, 0.0, 7.0, 0.0),
+            // As far apart as a kernel's numbers may be.
+            (0.0, 0.0, 0.01, 0.5),
+        ] {
+            assert_eq!(why(run, ids, batch, typical), of_neither, "{run} {ids} {batch} {typical}");
+        }
+    }
+}

@@ -12,6 +12,19 @@ fn a_calibration_says_how_exactly_a_model_answers_and_what_its_outputs_show() {
     assert_eq!(golden.facts.visible.len(), FaultKind::ALL.len());
     assert!(golden.facts.visible.iter().all(|fault| fault.from_step.is_some()), "{:?}", golden.facts.visible);
 
+    let mut phases = Vec::new();
+    let scenario = on(&server, GRU, "");
+    let again = async {
+        let subject = Subject::new(scenario, Hints::default(), &asked_of(GRU)).await?;
+        subject.calibrate(&mut |phase| phases.push(phase)).await
+    };
+    assert!(block_on(again).expect("it can be calibrated").is_enough());
+    assert!(phases.iter().all(|phase| phase.done < phase.of), "{phases:?}");
+    phases.dedup_by_key(|phase| phase.what);
+    let phases: Vec<_> = phases.iter().map(|phase| phase.what).collect();
+    let alone = ["each track alone", "full batches of one track", "tracks beside others"];
+    assert_eq!(phases, [&alone[..], &["beginnings of tracks with END", "faults on purpose"]].concat());
+
     let noisy = calibrated(&server, "gru_batch_noise_float32", &asked_of(GRU)).expect("it can be calibrated");
     let tolerance = noisy.outputs[0].tolerance(8);
     assert!(tolerance > 1e-8 && tolerance < 1e-4 && noisy.judges(), "{tolerance:e} {:?}", noisy.facts.noise);
