@@ -138,7 +138,10 @@ impl Subject {
         let (clock, liveness) = (Clock::started(), Liveness::default());
         let site = self.site(&preflight, &clock, &liveness);
         let player = Player::new(site, Arc::clone(&self.blind)).map_err(RunError::Endpoint)?;
-        Calibration::new(player, Arc::clone(&self.blind)).run(progress).await.map_err(RunError::Endpoint)
+        let made = Calibration::new(player, Arc::clone(&self.blind)).run(progress).await;
+        let mut golden = made.map_err(RunError::Endpoint)?;
+        golden.configuration.clone_from(&preflight.configuration);
+        Ok(golden)
     }
 
     /// Sends so many tracks once, alone, and returns the states whose outputs are others than the golden ones, and how many were compared:

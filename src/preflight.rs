@@ -201,7 +201,7 @@ impl Preflight {
 
     /// Why the golden outputs are not this model's, if they are not. A model that the run loads anew may have another configuration.
     pub(crate) fn rejects_golden(&self) -> Option<String> {
-        golden::is_of_another(self.golden.as_ref()?, self.identity.as_ref()?)
+        golden::is_of_another(self.golden.as_ref()?, self.identity.as_ref()?, self.configuration.as_deref())
     }
 
     /// Why the model cannot take correlation IDs of the scenario's form, if it cannot.

@@ -86,8 +86,8 @@ pub(super) fn without_formula(
     Arithmetic { datatype: InputSet::DATATYPE, formula, answers, ..Arithmetic::default() }
 }
 
-/// Why golden outputs are of another model, version or configuration, if they are.
-pub(super) fn is_of_another(golden: &Golden, model: &Identity) -> Option<String> {
+/// Why golden outputs are of another model, version or configuration, if they are. `configured` is the server's configuration as text.
+pub(super) fn is_of_another(golden: &Golden, model: &Identity, configured: Option<&str>) -> Option<String> {
     let (made, name) = (&golden.identity, &model.model);
     let differs = |one: &Option<String>, other: &Option<String>| one.is_some() && other.is_some() && one != other;
     let version = |version: &Option<String>| version.clone().unwrap_or_default();
@@ -97,12 +97,22 @@ pub(super) fn is_of_another(golden: &Golden, model: &Identity) -> Option<String>
         let has = format!("the server has version {}", version(&model.version));
         (format!("version {} of model '{name}'", version(&made.version)), has)
     } else if differs(&made.configuration, &model.configuration) {
-        let has = format!("the server has model '{name}' in another one");
+        let differing = differing_lines(golden.configuration.as_deref(), configured);
+        let differing = differing.map_or_else(String::new, |(made, has)| format!(": '{has}' in place of '{made}'"));
+        let has = format!("the server has model '{name}' in another one{differing}");
         (format!("one configuration of model '{name}'"), has)
     } else {
         return None;
     };
     Some(format!("the golden file is of {of}, and {has}: calibrate anew (sequence-stress golden -m {name})"))
+}
+
+/// The first lines that differ between two texts, in their order.
+fn differing_lines<'t>(one: Option<&'t str>, other: Option<&'t str>) -> Option<(&'t str, &'t str)> {
+    let lines = |text: &'t str| text.lines().map(str::trim).chain(std::iter::repeat("nothing"));
+    let (one, other) = (one?, other?);
+    let most = one.lines().count().max(other.lines().count());
+    lines(one).zip(lines(other)).take(most).find(|(one, other)| one != other)
 }
 
 /// What is said of golden outputs before a run.

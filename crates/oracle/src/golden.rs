@@ -47,6 +47,8 @@ pub struct Golden {
     pub outputs: Vec<Output>,
     /// What the calibration found out.
     pub facts: Facts,
+    /// The configuration that the model had then, as text; none where the server did not tell it.
+    pub configuration: Option<String>,
     words: Vec<Word>,
     by_sum: HashMap<i64, usize>,
     index: index::Index,
@@ -130,6 +132,7 @@ impl Golden {
             inputs,
             outputs,
             facts,
+            configuration: None,
             words: seen.into_iter().map(|(lineage, responses)| Word { lineage, responses }).collect(),
             by_sum: HashMap::new(),
             index: index::Index::default(),

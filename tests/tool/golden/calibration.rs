@@ -61,7 +61,8 @@ fn a_golden_file_of_another_model_or_configuration_is_rejected_by_name() {
     let slower = ModelOptions { max_batch_size: 2, ..ModelOptions::default() };
     let other = run_by(Arc::clone(&golden), &reference_server(slower, &[]), GRU, "").expect_err("other").to_string();
     assert!(
-        other.starts_with("the golden file is of one configuration of model 'gru_float32', and the server has"),
+        other.starts_with("the golden file is of one configuration of model 'gru_float32', and the server has")
+            && other.contains("in another one: 'max_batch_size: 2' in place of 'max_batch_size: 4': calibrate anew"),
         "{other}"
     );
     // What is read from its file judges as what was made.

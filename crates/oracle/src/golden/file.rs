@@ -35,6 +35,8 @@ struct Header {
     tracks: Vec<TrackOf>,
     outputs: Vec<Output>,
     facts: Facts,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    configuration: Option<String>,
     words: Vec<WordOf>,
 }
 
@@ -102,6 +104,7 @@ impl Golden {
             tracks,
             outputs: self.outputs.clone(),
             facts: self.facts.clone(),
+            configuration: self.configuration.clone(),
             words: self.words.iter().map(word).collect(),
         };
         let header = serde_json::to_vec(&header).expect("it has nothing that JSON does not have");
@@ -140,7 +143,7 @@ impl Golden {
         let read = source.header().and_then(|header| source.tensors(header));
         // What a file says that was changed is not looked at.
         source.finish()?;
-        let (Header { identity, tracks, outputs, facts, .. }, inputs, seen) = read?;
+        let (Header { identity, tracks, outputs, facts, configuration, .. }, inputs, seen) = read?;
         let track = |TrackOf { name, steps, pauses_us }: TrackOf| {
             let steps: Option<Vec<_>> = steps.into_iter().map(|place| inputs.get(place).cloned()).collect();
             let pauses = pauses_us.into_iter().map(Duration::from_micros).collect();
@@ -163,7 +166,7 @@ impl Golden {
                 output.spec.name
             )));
         }
-        Ok(Self::new(identity, Arc::new(inputs), outputs, facts, seen))
+        Ok(Self { configuration, ..Self::new(identity, Arc::new(inputs), outputs, facts, seen) })
     }
 }
 
