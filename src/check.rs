@@ -285,6 +285,7 @@ fn result(
         recorded: None,
         scene: Arc::new(scene),
         phases: footer.map_or_else(Vec::new, |footer| footer.phases.clone()),
+        arrived: footer.map_or_else(Vec::new, |footer| footer.arrived.clone()),
         broken_off: footer.and_then(|footer| footer.broken_off.clone()),
         longest_wait,
         go_aways: footer.map_or(GoAways::default(), |footer| footer.go_aways),

@@ -25,7 +25,7 @@ use std::{
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
-use self::values::{milliseconds, whole, whole_seconds, workers};
+use self::values::{arrivals, milliseconds, whole, whole_seconds, workers};
 pub use self::{
     access::AccessArgs,
     endpoint::EndpointArgs,
@@ -42,7 +42,7 @@ pub use self::{
     usage::problem,
 };
 use crate::report::Extent;
-use workload::scenario::{Millis, Overrides};
+use workload::scenario::{Arrivals, Millis, Overrides, Rate};
 
 /// What stands below the options in `--help`.
 const EXIT_CODES: &str = "\
@@ -70,6 +70,7 @@ const COMMON: &[&str] = &[
     "concurrency",
     "iterations",
     "duration",
+    "rate",
     "random_seed",
     "scenario",
     "endpoint",
@@ -221,6 +222,9 @@ pub struct StressArgs {
     /// A duration takes the place of the iterations; with both, the run ends with whichever comes first.
     #[arg(short, long, value_name = "TIME", value_parser = whole_seconds, help_heading = "Load")]
     pub duration: Option<NonZeroU64>,
+    /// When iterations and steps are due.
+    #[command(flatten)]
+    pub pacing: PacingArgs,
     /// The server.
     #[command(flatten)]
     pub endpoint: EndpointArgs,
@@ -251,6 +255,41 @@ pub struct StressArgs {
     /// Print only the verdict with what limits it, violations and the replay command
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
+}
+
+/// When iterations and steps are due.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Load")]
+pub struct PacingArgs {
+    /// Begin iterations at this rate, such as 200/s, whether or not earlier ones are done
+    ///
+    /// An open loop: latencies count from when a step was due. 10..500/s:2m rises evenly for two minutes; 10/s:30s,20/s:30s has stages.
+    /// -c is then the largest number of iterations at a time [default: 512], and -i their number in all.
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+    pub rate: Option<Rate>,
+    /// With a rate: constant (equal intervals, the default) or poisson (random ones, as of independent clients)
+    #[arg(long, value_name = "NAME", value_parser = arrivals())]
+    pub arrivals: Option<Arrivals>,
+    /// Each step is due this long after the one before, such as 100ms, whether or not that has its response
+    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
+    pub step_interval: Option<Millis>,
+    /// With --step-interval: a step may be due up to this much later
+    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
+    pub step_jitter: Option<Millis>,
+}
+
+impl PacingArgs {
+    /// The words that say the same again.
+    pub fn words(&self) -> Vec<String> {
+        let time = |flag: &str, time: Option<Millis>| Some(format!("{flag} {}ms", time?.duration().as_millis()));
+        let words = [
+            self.rate.as_ref().map(|rate| format!("--rate {rate}")),
+            self.arrivals.map(|arrivals| format!("--arrivals {arrivals}")),
+            time("--step-interval", self.step_interval),
+            time("--step-jitter", self.step_jitter),
+        ];
+        words.into_iter().flatten().collect()
+    }
 }
 
 impl Cli {
@@ -333,6 +372,10 @@ impl StressArgs {
             workers: self.plan.concurrency,
             iterations: self.plan.iterations,
             duration_s: self.duration,
+            rate: self.pacing.rate.clone(),
+            arrivals: self.pacing.arrivals,
+            step_interval_ms: self.pacing.step_interval,
+            step_jitter_ms: self.pacing.step_jitter,
             response_ms: self.response_limit,
             require_claims: self.require_claims,
             ..self.endpoint.overrides()

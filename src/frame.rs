@@ -9,7 +9,7 @@ use crate::{
     preflight::{Hints, Preflight},
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
     recorder::Counts,
-    run::{Health, Interrupted, Memory, Origin, PhaseSpan, RunResult, Setup},
+    run::{Arrived, Health, Interrupted, Memory, Origin, PhaseSpan, RunResult, Setup},
 };
 use oracle::{
     Rules, Violation, ViolationKind,
@@ -146,6 +146,9 @@ pub struct Footer {
     /// When the scenario's phases were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseSpan>,
+    /// What became of iterations that begin at a rate, by population.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arrived: Vec<Arrived>,
     /// Why the run could not go on, where something could not be done to the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken_off: Option<String>,
@@ -194,6 +197,7 @@ impl Footer {
             go_aways: result.go_aways,
             health: result.health.clone(),
             phases: result.phases.clone(),
+            arrived: result.arrived.clone(),
             broken_off: result.broken_off.clone(),
         }
     }

@@ -5,7 +5,11 @@ mod reach;
 mod tap;
 pub(crate) mod trace;
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    time::Duration,
+};
 
 use hdrhistogram::Histogram;
 use schemars::JsonSchema;
@@ -17,6 +21,7 @@ pub(crate) use self::tap::{BATCHES, BYTES, Tap, Taps};
 use oracle::{Oracle, OtherWords, Outcome, Rules, Ruling, Sent, Settled, ViolationKind};
 use workload::{
     claim::Claims,
+    conversation::Lane,
     event::{ContextId, Cut, Event, EventKind, Nanos},
     plan::correlation_id,
     scenario::{Population, Scenario},
@@ -134,9 +139,10 @@ impl Times {
 /// The times of sequences.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
-    /// From sending a sequence's first step to the response to its last.
+    /// From when a sequence's first step was due or sent to the response to its last.
     pub sequence: Times,
-    /// From sending a START, or from the response before it on its stream where that came later, to its response.
+    /// From when a START was due to its response; where it has no time of its own, from when it was sent, or from the response before it on
+    /// its stream if that came later.
     pub slot: Times,
 }
 
@@ -147,13 +153,45 @@ impl Waits {
     }
 }
 
+/// How steps that are due at times of their own were sent, and how long they took from then on.
+#[derive(Clone, Debug, Default)]
+pub struct Pacing {
+    /// How late the client sent a step when it waited for that step's time alone.
+    pub late: Times,
+    /// How late the client sent other steps: the step before had no response yet, or no worker was free.
+    pub held_back: Times,
+    /// From when a step was really sent to its response.
+    pub step: Times,
+    /// From when a sequence's first step was really sent to the response to its last.
+    pub sequence: Times,
+}
+
+/// A client that is later than this in one step of a hundred is too slow, in µs.
+const CLIENT_LATE_US: u64 = 1000;
+
+impl Pacing {
+    /// How late one step in a hundred was, or later, in µs, where that is so much that the client was the limit, and not the server.
+    pub fn client_late_us(&self) -> Option<u64> {
+        Some(self.late.at_quantile_us(0.99)).filter(|late| *late > CLIENT_LATE_US)
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.late.add(&other.late);
+        self.held_back.add(&other.held_back);
+        self.step.add(&other.step);
+        self.sequence.add(&other.sequence);
+    }
+}
+
 /// Everything that is counted.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Counts by pattern, in the order of [`Pattern::ALL`].
     pub patterns: [Counts; Pattern::ALL.len()],
-    /// From sending a step to its response.
+    /// From when a step was due, or where it has no time of its own from when it was sent, to its response.
     pub step: Times,
+    /// What is measured only where steps or iterations have times of their own.
+    pub pacing: Option<Box<Pacing>>,
     /// The times of all sequences.
     pub waits: Waits,
     /// Those of each population, where there are several.
@@ -179,6 +217,9 @@ impl Tally {
             mine.add(theirs);
         }
         self.step.add(&other.step);
+        if let Some(theirs) = &other.pacing {
+            self.pacing.get_or_insert_default().add(theirs);
+        }
         self.waits.add(&other.waits);
         self.populations.resize_with(self.populations.len().max(other.populations.len()), Waits::default);
         for (mine, theirs) in self.populations.iter_mut().zip(&other.populations) {
@@ -237,7 +278,13 @@ pub(crate) struct Recorder {
 struct Context {
     population: usize,
     reach: Reach,
+    /// When the next step to be sent was due, where it has a time of its own.
+    due: Option<Nanos>,
+    /// The same of those that have no response yet.
+    dues: VecDeque<(Lane, RequestId, Nanos)>,
+    /// When the sequence's first step was sent, and when it was due.
     first_sent: Nanos,
+    first_due: Nanos,
     previous_answer: Nanos,
     /// The latest of the requests that were executed.
     executed: Option<RequestId>,
@@ -246,6 +293,14 @@ struct Context {
     /// Whether each step so far had the outcome that was planned.
     as_designed: bool,
     pattern: Option<Pattern>,
+}
+
+impl Context {
+    /// When a request that is answered was due, where it had a time of its own.
+    fn take_due(&mut self, request: RequestId) -> Option<Nanos> {
+        let place = self.dues.iter().position(|(_, its, _)| *its == request)?;
+        self.dues.remove(place).map(|(.., due)| due)
+    }
 }
 
 impl Recorder {
@@ -262,7 +317,11 @@ impl Recorder {
         let several = if scenario.populations.len() > 1 { scenario.populations.len() } else { 0 };
         Self {
             tap,
-            tally: Tally { populations: vec![Waits::default(); several], ..Tally::default() },
+            tally: Tally {
+                populations: vec![Waits::default(); several],
+                pacing: scenario.populations.iter().any(|its| its.load.is_paced()).then(Box::default),
+                ..Tally::default()
+            },
             threshold,
             contexts: scenario.populations.iter().enumerate().flat_map(of_population).collect(),
             contexts_per_worker,
@@ -280,7 +339,16 @@ impl Recorder {
             tap.event(&event);
         }
         match &event.kind {
+            EventKind::Due(due) => {
+                self.contexts[index].due = Some(due.at);
+                if let Some(pacing) = &mut self.tally.pacing {
+                    let times = if due.waited { &mut pacing.late } else { &mut pacing.held_back };
+                    times.record(due.at, at);
+                }
+            }
             EventKind::Sent(step) => {
+                let its = &mut self.contexts[index];
+                its.dues.extend(its.due.take().map(|due| (here.lane, step.request, due)));
                 let counts = &mut self.tally.patterns[step.pattern.index()];
                 counts.requests += 1;
                 counts.sequences += u64::from(step.is_first());
@@ -289,7 +357,13 @@ impl Recorder {
             EventKind::StoppedReading(us) => {
                 self.contexts[index].read_on = at.saturating_add(us.saturating_mul(1000));
             }
-            EventKind::GaveUp | EventKind::Cut(_) => self.tally.cut = true,
+            EventKind::GaveUp | EventKind::Cut(_) => {
+                self.tally.cut = true;
+                // No response is waited for there any more; one that was is told before.
+                if matches!(event.kind, EventKind::Cut(_)) {
+                    self.contexts[index].dues.retain(|(lane, ..)| *lane != here.lane);
+                }
+            }
             _ => {}
         }
         let gave_up = matches!(event.kind, EventKind::GaveUp);
@@ -334,8 +408,10 @@ impl Recorder {
         counts.unjudged += u64::from(doubt.is_some());
         let planned = if step.is_to_be_rejected() { Outcome::Rejected } else { Outcome::Completed };
         let begun = &mut self.contexts[index];
+        let due = begun.take_due(step.request);
         if step.is_first() {
             begun.first_sent = sent_at;
+            begun.first_due = due.map_or(sent_at, |due| due.min(sent_at));
             begun.as_designed = true;
         }
         if outcome == Outcome::Completed {
@@ -346,18 +422,26 @@ impl Recorder {
             return;
         }
         // What the client did not read did not take long in the server.
-        let since = sent_at.max(begun.read_on.min(at));
+        let sent = sent_at.max(begun.read_on.min(at));
+        // What is stopped may be sent before it is due.
+        let since = due.map_or(sent, |due| due.min(sent));
         self.tally.step.record(since, at);
+        if let Some(pacing) = &mut self.tally.pacing {
+            pacing.step.record(sent, at);
+        }
         let took = Duration::from_nanos(at.saturating_sub(since));
         self.tally.slow += u64::from(self.threshold.is_some_and(|limit| took > limit));
         if step.start {
-            let since = sent_at.max(begun.previous_answer);
+            let since = if due.is_some() { since } else { sent_at.max(begun.previous_answer) };
             self.tally.waits_of(begun.population).for_each(|waits| waits.slot.record(since, at));
         }
         begun.previous_answer = at;
         if step.is_last() && begun.as_designed {
             self.tally.patterns[step.pattern.index()].sequences_as_designed += 1;
-            self.tally.waits_of(begun.population).for_each(|waits| waits.sequence.record(begun.first_sent, at));
+            self.tally.waits_of(begun.population).for_each(|waits| waits.sequence.record(begun.first_due, at));
+            if let Some(pacing) = &mut self.tally.pacing {
+                pacing.sequence.record(begun.first_sent, at);
+            }
         }
     }
 

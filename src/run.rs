@@ -1,6 +1,8 @@
 //! A run from its first look at the server to its last.
 
 mod after;
+mod alarm;
+mod arrivals;
 mod before;
 mod context;
 mod disturbance;
@@ -47,6 +49,7 @@ pub(crate) use self::disturbance::cannot_disturb;
 #[cfg(test)]
 pub(crate) use self::resources::too_few_files;
 pub use self::{
+    arrivals::Arrived,
     disturbance::Restart,
     health::{Growth, Health, MemorySource, NotReady, ServerMemory},
     origin::{Host, Origin},
@@ -168,6 +171,8 @@ pub struct RunResult {
     pub scene: Arc<Scene>,
     /// When its phases were.
     pub phases: Vec<PhaseSpan>,
+    /// What became of iterations that begin at a rate: of each population that has one. Empty where that is not known.
+    pub arrived: Vec<Arrived>,
     /// Why it could not go on, where something could not be done to the server that its scenario has.
     pub broken_off: Option<String>,
     /// Who had the slots while a START waited longest for one.

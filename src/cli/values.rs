@@ -6,9 +6,10 @@ use std::{
     time::Duration,
 };
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use workload::{
     endpoint::{Endpoint, Scheme},
-    scenario::{Millis, WORKERS_MAX},
+    scenario::{Arrivals, Millis, WORKERS_MAX},
 };
 
 /// A whole number of a type of which nobody comes near the upper limit. The standard library's errors do not tell the lower one.
@@ -25,6 +26,11 @@ pub(super) fn port(text: &str) -> Result<u16, String> {
 pub(super) fn workers(text: &str) -> Result<NonZeroU32, String> {
     let wanted = || format!("give a whole number from 1 to {WORKERS_MAX}");
     text.parse::<NonZeroU32>().ok().filter(|workers| workers.get() <= WORKERS_MAX).ok_or_else(wanted)
+}
+
+/// How iterations are spread over the time that a rate gives them.
+pub(super) fn arrivals() -> impl TypedValueParser<Value = Arrivals> {
+    PossibleValuesParser::new(Arrivals::NAMES).map(|name| Arrivals::named(&name).expect("it is one of the names"))
 }
 
 /// `HOST:PORT`, `http://HOST:PORT/metrics` or the same with `https`.

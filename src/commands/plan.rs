@@ -15,6 +15,11 @@ pub(super) fn print(args: &PlanArgs) -> Result<u8, Failure> {
             "the scenario has no load.iterations, so its plan has no end: give a number of iterations with -i",
         ));
     }
+    if scenario.populations.iter().any(|population| population.load.rate.is_some()) {
+        return Err(Failure::wrong_input(
+            "the scenario has load.rate: only a run decides which worker has an iteration; leave the rate out",
+        ));
+    }
     if args.random_seed.is_none() {
         say_error(&format!("the seed is {seed}"));
     }

@@ -79,7 +79,7 @@ impl Display {
 #[expect(clippy::cast_precision_loss)]
 fn share_done(scenario: &Scenario, progress: &Progress) -> f64 {
     let loads = || scenario.populations.iter().map(|population| &population.load);
-    let iterations = |load: &Load| load.iterations.map(|each| each.get() as f64 * f64::from(load.workers.get()));
+    let iterations = |load: &Load| load.all_iterations().map(|all| all as f64);
     // Where one has no count the time alone tells.
     let all: Option<f64> = loads().map(iterations).sum();
     // Where sequences of a million steps are among short ones few iterations are left when most of the run is: the steps tell more.
@@ -88,8 +88,8 @@ fn share_done(scenario: &Scenario, progress: &Progress) -> f64 {
     let by_iterations = all.map_or(0.0, |all| progress.iterations as f64 / all);
     let by_steps = all_steps.map_or(0.0, |all| progress.requests as f64 / all);
     let by_count = if scenario.populations.len() > 1 { by_iterations.min(by_steps) } else { by_iterations };
-    let seconds = loads().filter_map(|load| load.duration_s).max();
-    let by_time = seconds.map_or(0.0, |seconds| progress.elapsed.as_secs_f64() / seconds.get() as f64);
+    let end = loads().filter_map(Load::ends).max();
+    let by_time = end.map_or(0.0, |end| progress.elapsed.as_secs_f64() / end.as_secs_f64());
     by_count.max(by_time).min(1.0)
 }
 
@@ -185,8 +185,9 @@ mod tests {
     fn load(iterations: u64, duration_s: u64) -> Scenario {
         let workers = NonZeroU32::new(8).expect("not zero");
         let mut scenario = Scenario::resolve(&Source::default_scenario(), Overrides::default()).expect("a scenario");
-        scenario.populations[0].load =
-            Load { workers, iterations: NonZeroU64::new(iterations), duration_s: NonZeroU64::new(duration_s) };
+        let (iterations, duration_s) = (NonZeroU64::new(iterations), NonZeroU64::new(duration_s));
+        let load = &mut scenario.populations[0].load;
+        *load = Load { workers, iterations, duration_s, ..load.clone() };
         scenario
     }
 

@@ -179,7 +179,7 @@ fn load_words(args: &StressArgs, scenario: &Scenario) -> Vec<String> {
         args.response_limit.map(|limit| format!("--response-limit {}ms", limit.duration().as_millis())),
         args.require_claims.then(|| "--require-claims".to_owned()),
     ];
-    words.into_iter().flatten().chain(args.expect.words()).collect()
+    words.into_iter().flatten().chain(args.pacing.words()).chain(args.expect.words()).collect()
 }
 
 /// The command line that sends the same again; what the preflight takes of the hints is added to it.

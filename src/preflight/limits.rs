@@ -72,7 +72,7 @@ fn longest_lawful_wait(scenario: &Scenario, model: &Model, pauses: Duration) -> 
     let slots = model.fewest_slots().unwrap_or(1).max(1);
     let idle_limit = idle_limit(model);
     let longest = |population: &Population| {
-        let thinking = population.think.step_ms.most().map(|ms| Duration::from_millis(ms.into()));
+        let thinking = population.longest_between_steps();
         // Who does nothing, or is not heard of, for longer than the idle limit loses the slot.
         let silent = thinking.unwrap_or(idle_limit).saturating_add(population.network.round_trip()).min(idle_limit);
         let step = step_time(scenario, model).saturating_add(silent);

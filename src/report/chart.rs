@@ -40,10 +40,13 @@ const GAP: Nanos = 20_000_000;
 
 /// Writes what happened around a violation, what was expected, and what may be the cause.
 pub(crate) fn write_chart(scene: &Scene, violation: &Violation, out: &mut impl io::Write) -> io::Result<()> {
-    let chart = Chart::new(&scene.entries, violation);
+    // When a step was due is the client's affair.
+    let is_told = |entry: &&Entry| !matches!(entry.what, EventKind::Due(_));
+    let entries: Vec<_> = scene.entries.iter().filter(is_told).cloned().collect();
+    let chart = Chart::new(&entries, violation);
     chart.write(out)?;
     if let (Some(&first), Some(&last)) = (chart.shown.first(), chart.shown.last()) {
-        write_seats(&scene.entries, (chart.rows[first].at, chart.rows[last].at), WIDTH, out)?;
+        write_seats(&entries, (chart.rows[first].at, chart.rows[last].at), WIDTH, out)?;
     }
     write_violation(violation, "✗ ", out)
 }
@@ -288,6 +291,7 @@ impl Numbers {
                     Connection::Process => ", through a process",
                 }
             ),
+            EventKind::Due(_) => "a step is due".to_owned(),
             EventKind::Sent(step) => {
                 let flags = match (step.start, step.end) {
                     (true, true) => " START END",

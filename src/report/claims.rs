@@ -76,9 +76,11 @@ fn drawing(claim: Claim, scenario: &Scenario) -> String {
     }
     let is_theirs = |population: &&Population| claim.patterns().iter().any(|its| population.draws(*its).anywhere());
     let load = &scenario.populations.iter().find(is_theirs).unwrap_or(&scenario.populations[0]).load;
-    let more = match (load.iterations, load.duration_s) {
+    let more = match (load.iterations, load.ends()) {
         (Some(iterations), None) => format!("more iterations (-i, here {iterations})"),
-        (None, Some(seconds)) => format!("a longer run (--duration, here {})", counted(seconds.get(), "second")),
+        (None, Some(end)) if load.duration_s.is_some() => {
+            format!("a longer run (--duration, here {})", counted(end.as_secs(), "second"))
+        }
         _ => "a longer run".to_owned(),
     };
     format!("{more}, or a larger weight of {names}")

@@ -11,7 +11,7 @@ use crate::{
     preflight::Part,
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
     recorder::{self, Counts, Tally, Times},
-    run::{Health, Memory, Origin, PhaseSpan},
+    run::{Arrived, Health, Memory, Origin, PhaseSpan},
 };
 use oracle::{
     Evidence, LongestWait, Place, Violation, ViolationKind,
@@ -98,6 +98,12 @@ pub(super) struct Document<'s> {
     /// The scenario's phases, where it has any.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     phases: &'s [PhaseSpan],
+    /// What became of iterations that begin at a rate, by population; where any do.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    arrivals: &'s [Arrived],
+    /// How steps that are due at times of their own were sent; where any are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pacing: Option<Pacing>,
     /// The longest wait for a slot of a START that was sent when every slot was certainly taken; where there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     longest_wait: Option<&'s LongestWait>,
@@ -227,6 +233,33 @@ struct Percentiles {
     max: u64,
 }
 
+/// How steps that are due at times of their own were sent. Where they are, `latency_us` counts from when they were due.
+#[derive(Serialize, JsonSchema)]
+struct Pacing {
+    /// How late the client sent a step when it waited for that step's time alone.
+    late_us: Percentiles,
+    /// How late the client sent other steps: the step before had no response yet, or no worker was free.
+    held_back_us: Percentiles,
+    /// From when a step was really sent to its response.
+    step_from_sending_us: Percentiles,
+    /// From when a sequence's first step was really sent to the response to its last.
+    sequence_from_sending_us: Percentiles,
+    /// Whether the client was so late that it was the limit, and not the server.
+    client_was_the_limit: bool,
+}
+
+impl From<&recorder::Pacing> for Pacing {
+    fn from(pacing: &recorder::Pacing) -> Self {
+        Self {
+            late_us: (&pacing.late).into(),
+            held_back_us: (&pacing.held_back).into(),
+            step_from_sending_us: (&pacing.step).into(),
+            sequence_from_sending_us: (&pacing.sequence).into(),
+            client_was_the_limit: pacing.client_late_us().is_some(),
+        }
+    }
+}
+
 #[derive(Serialize, JsonSchema)]
 struct Limits {
     longest_lawful_wait: u128,
@@ -305,6 +338,8 @@ impl<'s> Document<'s> {
             slots_check: &result.slots,
             idle_limit: &result.idle_limit,
             phases: &result.phases,
+            arrivals: &result.arrived,
+            pacing: tally.pacing.as_deref().map(Into::into),
             longest_wait: result.longest_wait.as_ref(),
             go_aways: result.go_aways,
             golden: result.preflight.golden.as_ref().map(|golden| Judged {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use workload::{
     arithmetic::Arithmetic,
     conversation::{Act, Connection, Lane, Transport},
-    event::{ContextId, Cut, Nanos},
+    event::{ContextId, Cut, Due, Nanos},
     scenario::Window,
     sequence::{Pattern, RequestId, Step, Trait},
 };
@@ -25,6 +25,10 @@ pub(super) struct StreamContext {
     serial: u32,
     acts: VecDeque<Act>,
     pause_ends: Option<Nanos>,
+    /// When the conversation was due, or began; pauses are counted in.
+    began: Option<Nanos>,
+    /// When the next step is due, where it has a time of its own.
+    due: Option<Due>,
     /// The unanswered requests of each lane, oldest first, and since when each is waited for.
     in_flight: [VecDeque<(RequestId, Nanos)>; Lane::MAX as usize],
 }
@@ -56,17 +60,20 @@ impl StreamContext {
             serial: 0,
             acts: VecDeque::new(),
             pause_ends: None,
+            began: None,
+            due: None,
             in_flight: Default::default(),
         }
     }
 
-    /// Takes a conversation, the first sequence of which is the worker's `serial`-th.
-    pub(super) fn begin(&mut self, pattern: Pattern, acts: Vec<Act>, serial: u32) {
+    /// Takes a conversation, the first sequence of which is the worker's `serial`-th. Where it has a time of its own, that is when it was due.
+    pub(super) fn begin(&mut self, pattern: Pattern, acts: Vec<Act>, serial: u32, due: Option<Due>) {
         debug_assert!(self.is_done(), "a context holds one conversation at a time");
         self.pattern = pattern;
         self.transports = [self.transport; Lane::MAX as usize];
         self.acts = acts.into();
         self.serial = serial;
+        (self.began, self.due) = (due.map(|due| due.at), due);
     }
 
     pub(super) fn next(&mut self, now: Nanos) -> Next {
@@ -75,7 +82,7 @@ impl StreamContext {
                 return if self.is_at_rest() { Next::Done } else { Next::Wait(None) };
             };
             let next = match *act {
-                Act::Send { lane, .. } if !self.has_room(lane) => return Next::Wait(None),
+                Act::Send { lane, .. } if !self.has_room(lane) => return self.held_back(),
                 Act::Send { lane, sequence, step, of, start, end, value, elements, special } => {
                     let ContextId { worker, context } = self.id;
                     let request = RequestId { worker, context, sequence: self.serial + sequence, step };
@@ -85,7 +92,7 @@ impl StreamContext {
                     return Next::Send(lane, Step { request, pattern: self.pattern, start, end, value, of, special });
                 }
                 Act::Await { lane, unanswered } if self.unanswered(lane) > unanswered as usize => {
-                    return Next::Wait(None);
+                    return self.held_back();
                 }
                 // A pause before a step begins when the step could be sent.
                 Act::Pause { .. } if self.pause_ends.is_none() && self.next_step_has_no_room() => {
@@ -96,6 +103,18 @@ impl StreamContext {
                     if now < ends {
                         return Next::Wait(Some(ends));
                     }
+                    self.shift(us);
+                    None
+                }
+                Act::At { us } => {
+                    let began = *self.began.get_or_insert(now);
+                    let at = began.saturating_add(us.saturating_mul(1000));
+                    if now < at {
+                        self.due = Some(Due { at, waited: true });
+                        return Next::Wait(Some(at));
+                    }
+                    // It may have been waited for.
+                    self.due = self.due.filter(|due| due.at == at).or(Some(Due { at, waited: false }));
                     None
                 }
                 Act::Await { .. } => None,
@@ -109,7 +128,10 @@ impl StreamContext {
                 Act::Cancel { lane } => Some(Next::End(lane, Cut::Cancelled)),
                 Act::Reset { lane } => Some(Next::End(lane, Cut::Reset)),
                 Act::Kill { lane } => Some(Next::End(lane, Cut::Killed)),
-                Act::StopReading { us } => Some(Next::StopReading(us)),
+                Act::StopReading { us } => {
+                    self.shift(us);
+                    Some(Next::StopReading(us))
+                }
             };
             self.pause_ends = None;
             self.acts.pop_front();
@@ -119,8 +141,28 @@ impl StreamContext {
         }
     }
 
+    /// Waits for what the server does. Where a step is due already, it is the server that is late.
+    fn held_back(&mut self) -> Next {
+        self.due = self.due.map(|due| Due { waited: false, ..due });
+        Next::Wait(None)
+    }
+
+    /// What is done at times of its own is done so much later, because the conversation has it so.
+    fn shift(&mut self, us: u64) {
+        let later = |at: Nanos| at.saturating_add(us.saturating_mul(1000));
+        self.began = self.began.map(later);
+        self.due = self.due.map(|due| Due { at: later(due.at), ..due });
+    }
+
+    /// When the step that [`Self::next`] named was due, where it has a time of its own.
+    pub(super) fn due(&self) -> Option<Due> {
+        self.due
+    }
+
     /// The step that [`Self::next`] named was sent.
     pub(super) fn on_sent(&mut self, lane: Lane, step: &Step, now: Nanos) {
+        self.began.get_or_insert(now);
+        self.due = None;
         self.in_flight[lane.index()].push_back((step.request, now));
         self.acts.pop_front();
     }
@@ -223,7 +265,7 @@ mod tests {
     fn context(window: Window, acts: Vec<Act>) -> StreamContext {
         let id = ContextId { worker: 3, context: 1 };
         let mut context = StreamContext::new(id, window, Transport::GrpcStream, Arithmetic::default());
-        context.begin(Pattern::ValidValid, acts, 7);
+        context.begin(Pattern::ValidValid, acts, 7, None);
         context
     }
 
@@ -314,6 +356,30 @@ mod tests {
         let mut pipelined = context(Window::All, acts);
         send_all(&mut pipelined, 0);
         assert_eq!(pipelined.next(100), Next::Wait(Some(5000)));
+    }
+
+    #[test]
+    fn steps_are_due_at_their_times_whether_or_not_those_before_them_have_answers() {
+        let at = |us| Act::At { us };
+        let acts = vec![send(Lane::FIRST, 0, 0), at(10), send(Lane::FIRST, 0, 1), at(20), send(Lane::FIRST, 1, 0)];
+        let due = |at, waited| Some(Due { at, waited });
+        let mut one_by_one = context(Window::Steps(NonZeroU32::MIN), Vec::new());
+        one_by_one.begin(Pattern::Valid, acts.clone(), 0, due(500, true));
+        let first = send_all(&mut one_by_one, 700);
+        assert_eq!(one_by_one.next(700), Next::Wait(Some(10_500)), "after the time at which it was due");
+        assert_eq!((one_by_one.next(10_600), one_by_one.due()), (Next::Wait(None), due(10_500, false)), "no room");
+        one_by_one.on_outcome(Lane::FIRST, first[0].request);
+        let second = send_all(&mut one_by_one, 30_000);
+        one_by_one.on_outcome(Lane::FIRST, second[0].request);
+        assert!(matches!(one_by_one.next(30_000), Next::Send(..)));
+        assert_eq!(one_by_one.due(), due(20_500, false), "it could not be sent in time");
+        // Where nothing is due before, it is when it begins, and a pause is none of the server's.
+        let mut alone = context(Window::All, acts);
+        assert_eq!((send_all(&mut alone, 700).len(), alone.next(800)), (1, Next::Wait(Some(10_700))));
+        let acts = vec![send(Lane::FIRST, 0, 0), Act::Pause { us: 5 }, at(10), send(Lane::FIRST, 0, 1)];
+        let mut pausing = context(Window::All, acts);
+        send_all(&mut pausing, 0);
+        assert_eq!((pausing.next(0), pausing.next(5_000)), (Next::Wait(Some(5_000)), Next::Wait(Some(15_000))));
     }
 
     #[test]

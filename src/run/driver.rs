@@ -143,6 +143,9 @@ impl Driver {
         };
         // Told before it is handed over: the server cannot see the step before this time.
         let now = out.shared.clock.now();
+        if let Some(due) = self.context.due() {
+            out.tell_at(now, self.context.id, lane, EventKind::Due(due));
+        }
         out.tell_at(now, self.context.id, lane, EventKind::Sent(step));
         self.context.on_sent(lane, &step, now);
         room.send(step);
@@ -337,7 +340,6 @@ async fn room(outgoing: &[Option<Outgoing>], lane: Option<Lane>) {
 
 async fn pause(until: Option<Nanos>, out: &Out) {
     let Some(until) = until else { return pending().await };
-    let left = Duration::from_nanos(until.saturating_sub(out.shared.clock.now()));
     // That it was woken early is seen by the next look at the pause.
-    let _ = tokio::time::timeout(left, out.shared.gate.stopped()).await;
+    out.reaches(until).await;
 }

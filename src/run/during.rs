@@ -54,8 +54,7 @@ impl Prepared {
         let (mut kept, mut beside) = (Vec::new(), Vec::new());
         let mut watch = Watch::new();
         let mut ticks = tokio::time::interval(TICK);
-        let mut memory = Memory::default();
-        let mut watched = Watched::default();
+        let (mut memory, mut watched) = (Memory::default(), Watched::default());
         let mut looking = Box::pin(self.looker.look(shared));
         let mut conducted = Box::pin(conduct(shared, &self.hands));
         let mut phases = None;
@@ -133,6 +132,7 @@ impl Prepared {
             violations: kept,
             beside,
             scene: Arc::new(scene),
+            arrived: shared.arrived(&phases, elapsed),
             phases,
             broken_off: broken_off.or_else(|| shared.ran_short()),
             longest_wait,

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use super::{Setup, shared::Shared};
 use workload::{
-    conversation::{Act, Conversation},
+    conversation::Conversation,
     plan::{Iteration, Manner, WorkerPlan},
 };
 
@@ -15,14 +15,7 @@ pub(super) enum Iterations {
 
 /// The longest that a conversation pauses in all.
 pub(super) fn longest_pauses(given: &[Conversation]) -> Duration {
-    let pauses = |conversation: &Conversation| {
-        let each = conversation.acts.iter().map(|act| match act {
-            Act::Pause { us } | Act::StopReading { us } => Duration::from_micros(*us),
-            _ => Duration::ZERO,
-        });
-        each.fold(Duration::ZERO, Duration::saturating_add)
-    };
-    given.iter().map(pauses).max().unwrap_or_default()
+    given.iter().map(Conversation::pauses).max().unwrap_or_default()
 }
 
 impl Iterations {

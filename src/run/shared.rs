@@ -11,7 +11,9 @@ use std::{
 };
 
 use super::{
-    Origin, Progress, Setup,
+    Origin, PhaseSpan, Progress, Setup,
+    alarm::Alarms,
+    arrivals::{Arrivals, Arrived},
     disturbance::Disturbances,
     gate::Gate,
     phases::Phases,
@@ -52,6 +54,8 @@ pub(super) struct Shared {
     pub(super) gate: Gate,
     pub(super) liveness: Liveness,
     pub(super) phases: Phases,
+    /// By population: the iterations that begin at a rate. None of those that are given do.
+    pub(super) arrivals: Vec<Option<Arrivals>>,
     pub(super) disturbances: Disturbances,
     pub(super) threads: Vec<ThreadProgress>,
     /// A connection of each worker, for its neighbour.
@@ -67,6 +71,7 @@ impl Shared {
         Self {
             network_takes: scenario.populations.iter().any(takes),
             phases: Phases::new(scenario),
+            arrivals: if setup.given.is_some() { Vec::new() } else { Arrivals::of(&scenario.populations, setup.seed) },
             lent: (0..scenario.workers()).map(|_| OnceLock::new()).collect(),
             setup,
             preflight,
@@ -144,6 +149,20 @@ impl Shared {
         of_all(&self.threads, self.clock.elapsed(), self.slots_taken.load(Relaxed))
     }
 
+    /// What became of iterations that begin at a rate, where the phases were these and the load ended at this time.
+    pub(super) fn arrived(&self, phases: &[PhaseSpan], ended: Duration) -> Vec<Arrived> {
+        let its = self.setup.scenario.populations.iter().zip(&self.arrivals);
+        let with_a_rate = its.filter_map(|(population, arrivals)| Some((population, arrivals.as_ref()?)));
+        let arrived = |(population, arrivals): (&Population, &Arrivals)| {
+            let phase = phases.iter().find(|phase| Some(&phase.name) == population.phase.as_ref());
+            let span = |phase: &PhaseSpan| Duration::from_micros(phase.ended_us.saturating_sub(phase.began_us));
+            // A phase that was not begun has begun nothing.
+            let lasted = if population.phase.is_none() { ended } else { phase.map(span).unwrap_or_default() };
+            arrivals.arrived(population, lasted)
+        };
+        with_a_rate.map(arrived).collect()
+    }
+
     /// What is said where this machine could make no more connections.
     pub(super) fn ran_short(&self) -> Option<String> {
         self.access.shortage().map(ran_short)
@@ -164,9 +183,19 @@ pub(super) struct Out {
     pub(super) shared: Arc<Shared>,
     pub(super) recorder: Rc<RefCell<Recorder>>,
     pub(super) thread: usize,
+    pub(super) alarms: Rc<Alarms>,
 }
 
 impl Out {
+    /// Waits until this time; false where the run is stopping before that.
+    pub(super) async fn reaches(&self, at: Nanos) -> bool {
+        tokio::select! {
+            biased;
+            () = self.alarms.at(at, &self.shared.clock) => true,
+            () = self.shared.gate.stopped() => false,
+        }
+    }
+
     /// Tells what happened just now.
     pub(super) fn tell(&self, context: ContextId, lane: Lane, kind: EventKind) -> Ruling {
         self.tell_at(self.shared.clock.now(), context, lane, kind)

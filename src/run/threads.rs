@@ -10,9 +10,15 @@ use tokio::{
     time::MissedTickBehavior,
 };
 
-use super::{Setup, shared::Shared, worker::Worker};
+use super::{
+    Setup,
+    alarm::Alarms,
+    arrivals::Dispatcher,
+    shared::{Out, Shared},
+    worker::Worker,
+};
 use crate::recorder::{Recorder, Tally, Tap, Taps};
-use wire::simulation;
+use wire::{simulation, transport::CallError};
 use workload::scenario::Scenario;
 
 /// How many workers one thread serves before there is another.
@@ -86,10 +92,31 @@ async fn run_workers(
     let recorder = Recorder::of(scenario, preflight.rules(scenario), preflight.limits.threshold, Some(tap));
     let recorder = Rc::new(RefCell::new(recorder));
     let local = LocalSet::new();
-    let indices = (0..scenario.workers()).skip(thread).step_by(shared.threads.len());
-    let workers = indices.map(|index| Worker::new(index, thread, Arc::clone(shared), Rc::clone(&recorder)));
-    let workers = workers.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string());
-    let mut running = JoinSet::new();
+    let alarms = Rc::new(Alarms::default());
+    let (mut workers, mut dispatchers) = (Ok(Vec::new()), Vec::new());
+    let mut first = 0;
+    for (index, population) in scenario.populations.iter().enumerate() {
+        let behind = first + population.load.workers.get();
+        let its = (first..behind).filter(|worker| *worker as usize % shared.threads.len() == thread);
+        first = behind;
+        if shared.arrivals.get(index).is_some_and(Option::is_some) {
+            let its: Vec<_> = its.collect();
+            // A thread without workers would wait for one.
+            if !its.is_empty() {
+                dispatchers.push(Dispatcher::new(index, its.into_iter(), thread, (shared, &recorder, &alarms)));
+            }
+            continue;
+        }
+        let out =
+            || Out { shared: Arc::clone(shared), recorder: Rc::clone(&recorder), thread, alarms: Rc::clone(&alarms) };
+        let made = its.map(|index| Worker::new(index, out())).collect::<Result<Vec<_>, _>>();
+        workers = workers.and_then(|mut all: Vec<Worker>| {
+            all.extend(made?);
+            Ok(all)
+        });
+    }
+    let workers = workers.map_err(|error: CallError| error.to_string());
+    let (mut running, mut dispatching) = (JoinSet::new(), JoinSet::new());
     let all = async {
         let connected = match workers {
             Ok(workers) => connect(&workers, shared).await.map(|()| workers),
@@ -100,8 +127,14 @@ async fn run_workers(
         for worker in connected? {
             running.spawn_local(worker.run());
         }
+        for dispatcher in dispatchers {
+            dispatching.spawn_local(dispatcher.run());
+        }
         while let Some(worker) = running.join_next().await {
             worker.map_err(|error| format!("a worker failed: {error}"))?;
+        }
+        while let Some(dispatched) = dispatching.join_next().await {
+            dispatched.map_err(|error| format!("what begins iterations failed: {error}"))??;
         }
         Ok::<_, String>(())
     };
@@ -112,6 +145,7 @@ async fn run_workers(
             _ = aborted.wait_for(|aborted| *aborted) => Ok(()),
             () = keep_flushing(&recorder) => Ok(()),
             never = shared.threads[thread].held_up.measure() => match never {},
+            never = alarms.ring(&shared.clock) => match never {},
         }
     });
     let done = done.await;
@@ -120,7 +154,7 @@ async fn run_workers(
         shared.gate.stop();
     }
     done?;
-    drop((running, local));
+    drop((running, dispatching, local));
     recorder.borrow_mut().interrupt(shared.clock.now());
     let recorder = Rc::into_inner(recorder).ok_or("a worker outlived its run")?;
     Ok(recorder.into_inner().into_tally())

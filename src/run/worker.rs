@@ -1,6 +1,6 @@
 //! One worker: its iterations one after the other, each a conversation on one of its contexts.
 
-use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use super::{
     context::StreamContext,
@@ -8,11 +8,10 @@ use super::{
     iterations::Iterations,
     shared::{Out, Shared},
 };
-use crate::recorder::Recorder;
 use wire::transport::{CallError, Link, RequestTemplate};
 use workload::{
     conversation::{Conversation, Transport},
-    event::ContextId,
+    event::{ContextId, Due},
     plan::correlation_id,
     scenario::{ConnectionOwner, Population},
 };
@@ -26,18 +25,13 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(
-        index: u32,
-        thread: usize,
-        shared: Arc<Shared>,
-        recorder: Rc<RefCell<Recorder>>,
-    ) -> Result<Self, CallError> {
+    pub(super) fn new(index: u32, out: Out) -> Result<Self, CallError> {
         Ok(Self {
             index,
-            iterations: Iterations::of(&shared, index),
-            drivers: drivers(&shared, index)?,
+            iterations: Iterations::of(&out.shared, index),
+            drivers: drivers(&out.shared, index)?,
             sequences_begun: 0,
-            out: Out { shared, recorder, thread },
+            out,
         })
     }
 
@@ -65,11 +59,24 @@ impl Worker {
             None => Duration::ZERO,
         };
         self.hold_all(began).await;
+        self.close_all().await;
+        if let Some(phase) = phase {
+            shared.phases.leave(phase);
+        }
+    }
+
+    /// Closes the streams of its contexts in good order.
+    pub(super) async fn close_all(&mut self) {
         for driver in &mut self.drivers {
             driver.close_all(&self.out).await;
         }
-        if let Some(phase) = phase {
-            shared.phases.leave(phase);
+    }
+
+    /// Holds the next iteration, which was due at a time of its own.
+    pub(super) async fn hold_one(&mut self, due: Due) {
+        // When there are no more is for the schedule to say.
+        if let Some((iteration, sequences)) = self.iterations.next(Duration::ZERO) {
+            self.hold(iteration, sequences, Some(due)).await;
         }
     }
 
@@ -83,19 +90,19 @@ impl Worker {
             if !early.is_zero() && tokio::time::timeout(early, self.out.shared.gate.stopped()).await.is_ok() {
                 break;
             }
-            self.hold(iteration, sequences).await;
-            self.out.shared.threads[self.out.thread].finished_an_iteration();
+            self.hold(iteration, sequences, None).await;
         }
     }
 
-    async fn hold(&mut self, iteration: Conversation, sequences: u32) {
+    async fn hold(&mut self, iteration: Conversation, sequences: u32, due: Option<Due>) {
         let driver = &mut self.drivers[iteration.context as usize];
-        driver.context.begin(iteration.pattern, iteration.acts, self.sequences_begun);
+        driver.context.begin(iteration.pattern, iteration.acts, self.sequences_begun, due);
         self.sequences_begun += sequences;
         // After a cut the rest of the iteration is left out: its ID is in doubt, and the next iteration begins with a new stream.
         if matches!(driver.converse(&self.out).await, Ok(true)) {
             driver.close_all(&self.out).await;
         }
+        self.out.shared.threads[self.out.thread].finished_an_iteration();
     }
 }
 

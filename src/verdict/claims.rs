@@ -49,9 +49,13 @@ fn follows_from(claim: Claim, population: &Population, preflight: &Preflight) ->
 
 /// Whether the next iteration of a common context comes within the idle limit, if steps take as long as they may.
 fn comes_back_in_time(population: &Population, preflight: &Preflight) -> bool {
+    // At a rate it is chance which worker is free.
+    if population.load.rate.is_some() {
+        return false;
+    }
     let Population { length, contexts, think, .. } = population;
     let steps = length.drawn.typical().max(f64::from(length.min.get()));
-    let step = preflight.limits.step.as_secs_f64() + think.step_ms.typical() / 1000.0;
+    let step = preflight.limits.step.as_secs_f64() + population.typical_between_steps_ms() / 1000.0;
     let between = (step * steps + think.iteration_ms.typical() / 1000.0) * f64::from(contexts.common);
     preflight.model.idle_limit.is_some_and(|limit| between <= limit.as_secs_f64())
 }

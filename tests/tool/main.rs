@@ -24,6 +24,7 @@ mod layers;
 mod model_repository;
 mod network;
 mod network_calls;
+mod pacing;
 mod pending;
 mod phases;
 mod proto;

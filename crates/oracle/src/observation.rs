@@ -48,7 +48,7 @@ impl<'o> Observation<'o> {
             EventKind::Received(received) => self.received(&received),
             EventKind::GaveUp => self.gave_up(),
             EventKind::Cut(cut) => self.cut(cut),
-            EventKind::HalfClosed | EventKind::StoppedReading(_) => {}
+            EventKind::HalfClosed | EventKind::Due(_) | EventKind::StoppedReading(_) => {}
             EventKind::Closed => {
                 debug_assert!(self.id.stream(self.lane).is_quiet(), "a stream closes when all is answered");
             }

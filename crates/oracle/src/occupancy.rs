@@ -337,7 +337,11 @@ impl Context {
             }
             // Its answer may lie there unread.
             EventKind::StoppedReading(_) => self.limited.take().map(|_| Move::Forgoes),
-            EventKind::Opened(..) | EventKind::HalfClosed | EventKind::Closed | EventKind::NotClosed => None,
+            EventKind::Due(_)
+            | EventKind::Opened(..)
+            | EventKind::HalfClosed
+            | EventKind::Closed
+            | EventKind::NotClosed => None,
         }
     }
 

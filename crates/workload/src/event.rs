@@ -43,6 +43,8 @@ pub struct ContextId {
 pub enum EventKind {
     /// A new stream was opened over a connection, or calls are made over it one after the other; what it carries follows.
     Opened(Connection, Transport),
+    /// The next step of the stream was due at this time, and is sent now.
+    Due(Due),
     /// A step was handed to the stream.
     Sent(Step),
     /// The stream brought an answer that is in every way as it should be, but for its sum: to this request, with this sum, and with
@@ -75,6 +77,15 @@ impl EventKind {
             _ => 0,
         }
     }
+}
+
+/// When a step was to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Due {
+    /// Since the run began.
+    pub at: Nanos,
+    /// Whether the client waited for that time, and for nothing else; if not, it could not send the step before.
+    pub waited: bool,
 }
 
 /// How far an exchange of the model or the server is.

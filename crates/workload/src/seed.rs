@@ -43,6 +43,11 @@ impl Seed {
         self.keyed(b"network", u64::from(worker) << 32 | u64::from(connection))
     }
 
+    /// The generator of the times at which a population's iterations are due, by its index.
+    pub fn of_arrivals(self, population: u32) -> ChaCha8Rng {
+        self.keyed(b"arrivals", population.into())
+    }
+
     /// The generator of the tracks that a worker draws; without them nothing else that it draws would be another.
     pub fn of_tracks(self, worker: u32) -> ChaCha8Rng {
         self.keyed(b"tracks", worker.into())

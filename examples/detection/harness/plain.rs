@@ -86,6 +86,7 @@ impl Context {
                 self.is_in_doubt = true;
             }
             EventKind::Cut(Cut::ByClient | Cut::Interrupted)
+            | EventKind::Due(_)
             | EventKind::GaveUp
             | EventKind::HalfClosed
             | EventKind::StoppedReading(_)

@@ -250,10 +250,8 @@ impl<'f> Helper<'f> {
 
     /// How long the script may take in all, in seconds.
     fn limit_s(&self) -> u64 {
-        let pauses = self.failure.conversations.iter().flat_map(|its| &its.acts).map(|act| match act {
-            Act::Pause { us } | Act::StopReading { us } => *us,
-            _ => 0,
-        });
+        let pauses =
+            self.failure.conversations.iter().map(|its| u64::try_from(its.pauses().as_micros()).unwrap_or(u64::MAX));
         let begins = self.failure.conversations.iter().map(|its| its.at_us).max().unwrap_or(0);
         let idle_limits = self.failure.facts.idle_limit_ms.unwrap_or(1000).saturating_mul(IDLE_LIMITS);
         let waits_us = pauses.fold(begins, u64::saturating_add).saturating_add(idle_limits.saturating_mul(1000));

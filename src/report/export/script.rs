@@ -115,6 +115,11 @@ impl<'f> Calls<'f> {
                 self.lines.push(format!("time.sleep({})", seconds(us)));
                 self.expecting(context).pause();
             }
+            Act::At { us } => {
+                self.needs.insert("at");
+                self.lines.push(format!("at({})", seconds(conversation.at_us.saturating_add(us))));
+                self.expecting(context).pause();
+            }
             Act::Open { lane, over, by } => {
                 self.close((context, lane));
                 self.open((context, lane), over, by);

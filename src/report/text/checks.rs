@@ -7,8 +7,9 @@ use crate::{
     frame::HistoryWritten,
     preflight::Note,
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, SlotFinding},
+    recorder::Pacing,
     report::{Claimed, PlantedFault, Summary, Verdict, words},
-    run::{Growth, Health, NotReady, PhaseSpan, RunResult, ServerMemory},
+    run::{Arrived, Growth, Health, NotReady, PhaseSpan, RunResult, ServerMemory},
 };
 use oracle::{
     Holder, LongestWait,
@@ -53,6 +54,8 @@ pub(super) fn basis(summary: &Summary, extent: Extent) -> Vec<Line> {
     }
     lines.extend(repeated(result));
     lines.extend(phases(&result.phases));
+    lines.extend(result.arrived.iter().map(arrived));
+    lines.extend(tally.pacing.iter().flat_map(|pacing| paced(pacing, total.requests)));
     lines.extend(go_aways(result.go_aways));
     if let Some(its) = &result.health {
         lines.extend(health(its, summary.embedded.is_some()));
@@ -238,6 +241,44 @@ fn server_memory(ServerMemory { first, last, growth }: &ServerMemory, is_embedde
         None if is_embedded => None,
         None => Some(Line::fine("server memory", format!("{range}; growth shows in runs of 80 s and more"))),
     }
+}
+
+/// How many iterations began at their rate, and how many did not.
+pub(super) fn arrived(Arrived { population, begun, not_begun, most_at_a_time, workers }: &Arrived) -> Line {
+    let of = if population.is_empty() { String::new() } else { format!("{population}: ") };
+    let begun = format!("{of}{} began, at most {most_at_a_time} at a time", counted(*begun, "iteration"));
+    match not_begun {
+        0 if most_at_a_time < workers => Line::fine("arrivals", begun),
+        0 => Line::odd("arrivals", format!("{begun}: all workers were busy, so some may have begun late (more: -c)")),
+        _ => Line::odd(
+            "arrivals",
+            format!("{begun}; {not_begun} more were due and did not begin, because all workers were busy (more: -c)"),
+        ),
+    }
+}
+
+/// How well steps with times of their own were sent at these.
+pub(super) fn paced(pacing: &Pacing, requests: u64) -> Vec<Line> {
+    let ms = |us: u64| format!("{:.1} ms", Duration::from_micros(us).as_secs_f64() * 1000.0);
+    let mut lines = Vec::new();
+    if pacing.held_back.count() > 0 {
+        let text = format!(
+            "{} of {} were sent late, because the step before had no response yet or no worker was free: p50 {}, max {}",
+            pacing.held_back.count(),
+            counted(requests, "step"),
+            ms(pacing.held_back.at_quantile_us(0.5)),
+            ms(pacing.held_back.max_us()),
+        );
+        lines.push(Line::fine("held back", text));
+    }
+    if let Some(late) = pacing.client_late_us() {
+        let late = ms(late);
+        let text = format!(
+            "the client sent 1 in 100 steps {late} or more after its time: this machine, and not the server, was the limit"
+        );
+        lines.push(Line::odd("client", text));
+    }
+    lines
 }
 
 pub(super) fn go_aways(go_aways: GoAways) -> Option<Line> {

@@ -64,7 +64,8 @@ fn target(scenario: &Scenario, preflight: &Preflight, extent: Extent) -> (String
 /// A population in a line.
 fn described(population: &Population, extent: Extent) -> String {
     let Population { name, load, sending, .. } = population;
-    let iterations = load.iterations.map(|count| format!("{} each", counted(count.get(), "iteration")));
+    let each = if load.rate.is_some() { "" } else { " each" };
+    let iterations = load.iterations.map(|count| format!("{}{each}", counted(count.get(), "iteration")));
     let duration = load.duration_s.map(|seconds| format!("{seconds} s"));
     let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
     let much = [iterations, duration].into_iter().flatten().collect::<Vec<_>>().join(" or ");
@@ -72,7 +73,15 @@ fn described(population: &Population, extent: Extent) -> String {
         Extent::Wide => format!("; {}", sending.travels()),
         _ => String::new(),
     };
-    format!("{name}{}, {much}{travels}", counted(load.workers.get().into(), "worker"))
+    let workers = counted(load.workers.get().into(), "worker");
+    let paced = load.step_interval_ms.map(|interval| format!("a step each {}", time(interval.duration())));
+    let (first, rest) = match &load.rate {
+        None => (workers, [None, Some(much)]),
+        Some(rate) => (format!("{rate} ({})", load.arrivals), [Some(format!("at most {workers}")), Some(much)]),
+    };
+    let parts = rest.into_iter().flatten().chain(paced).filter(|part| !part.is_empty());
+    let much = [first].into_iter().chain(parts).collect::<Vec<_>>().join(", ");
+    format!("{name}{much}{travels}")
 }
 
 /// How long the client waits for a response.

@@ -78,8 +78,17 @@ pub(super) fn write_times(summary: &Summary, extent: Extent, out: &mut impl io::
         "times in ms", "count", "p50", "p90", "p99", "p99.9", "max"
     )?;
     write_row("step", &tally.step, out)?;
+    if let Some(pacing) = &tally.pacing {
+        write_row("  from sending", &pacing.step, out)?;
+    }
     write_row("sequence", &tally.waits.sequence, out)?;
+    if let Some(pacing) = &tally.pacing {
+        write_row("  from sending", &pacing.sequence, out)?;
+    }
     write_row("wait for a slot", &tally.waits.slot, out)?;
+    if let Some(pacing) = &tally.pacing {
+        write_row("client late", &pacing.late, out)?;
+    }
     let has_thresholds = summary.scenario.populations.iter().any(|its| its.thresholds != Thresholds::default());
     if extent == Extent::Wide || has_thresholds {
         for (population, waits) in summary.scenario.populations.iter().zip(&tally.populations) {

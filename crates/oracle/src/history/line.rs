@@ -8,7 +8,7 @@ use super::Entry;
 use workload::{
     controls::{self, Seen},
     conversation::{Connection, Lane, Transport},
-    event::{Code, ContextId, Cut, Disturbance, EventKind, Nanos, Received, Response, Series},
+    event::{Code, ContextId, Cut, Disturbance, Due, EventKind, Nanos, Received, Response, Series},
     number::{Datatype, Number, Written},
     sequence::{CorrelationId, Pattern, RequestId, Special, Step},
     tensor::{Tensor, TensorData},
@@ -38,6 +38,11 @@ pub(super) fn write(entry: &Entry, out: &mut Vec<u8>) {
             if *transport != Transport::default() {
                 json("by", transport, out);
             }
+        }
+        EventKind::Due(Due { at, waited }) => {
+            word("e", "due", out);
+            count("at", *at, out);
+            json("waited", waited, out);
         }
         EventKind::Sent(step) => sent(step, out),
         EventKind::Answered(request, sum, seen) => {
@@ -189,6 +194,9 @@ struct HistoryLine<'l> {
     /// How many elements `v` or `sum` is.
     n: Option<NonZeroU16>,
     us: Option<u64>,
+    at: Option<Nanos>,
+    #[serde(default)]
+    waited: bool,
     saw: Option<[i64; controls::ELEMENTS]>,
     over: Option<Connection>,
     /// Older files know of streams alone.
@@ -252,6 +260,7 @@ impl HistoryLine<'_> {
         let wants = |key: &str| format!("an event '{event}' needs '{key}'");
         Ok(match &*event {
             "opened" => EventKind::Opened(self.over.ok_or_else(|| wants("over"))?, self.by),
+            "due" => EventKind::Due(Due { at: self.at.ok_or_else(|| wants("at"))?, waited: self.waited }),
             "sent" => EventKind::Sent(Step {
                 request: self.request()?,
                 pattern: self.p.ok_or_else(|| wants("p"))?,
@@ -401,6 +410,8 @@ mod tests {
             received("3-1-4-2", Ok(answer)),
             received("", Ok(Response::default())),
             received("what?", Err("an \u{0} error\n".into())),
+            EventKind::Due(Due { at: u64::MAX, waited: true }),
+            EventKind::Due(Due { at: 0, waited: false }),
             EventKind::GaveUp,
             EventKind::HalfClosed,
             EventKind::StoppedReading(u64::MAX),

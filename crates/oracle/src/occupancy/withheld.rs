@@ -137,7 +137,8 @@ impl Share {
                 self.start = None;
                 Some(Shares::May(Nanos::MAX, 0))
             }
-            EventKind::Opened(..)
+            EventKind::Due(_)
+            | EventKind::Opened(..)
             | EventKind::HalfClosed
             | EventKind::Closed
             | EventKind::NotClosed

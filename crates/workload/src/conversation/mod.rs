@@ -3,7 +3,7 @@
 mod text;
 mod transport;
 
-use std::num::NonZeroU16;
+use std::{num::NonZeroU16, time::Duration};
 
 use serde::{Deserialize, Serialize};
 pub use text::parse_acts;
@@ -102,6 +102,11 @@ pub enum Act {
         /// For how long, in microseconds.
         us: u64,
     },
+    /// Does nothing until the next act is due, but take in what comes. It is due whether or not those before it could be done in time.
+    At {
+        /// How long after the beginning of the conversation, pauses not counted, in microseconds.
+        us: u64,
+    },
     /// Does nothing for a while, and does not even read what comes.
     StopReading {
         /// For how long, in microseconds.
@@ -167,7 +172,7 @@ impl Act {
             | Self::Cancel { lane }
             | Self::Reset { lane }
             | Self::Kill { lane } => Some(lane),
-            Self::Pause { .. } | Self::StopReading { .. } => None,
+            Self::Pause { .. } | Self::At { .. } | Self::StopReading { .. } => None,
         }
     }
 }
@@ -185,6 +190,7 @@ pub fn fresh_connections(acts: &[Act]) -> usize {
             Act::Send { .. }
             | Act::Await { .. }
             | Act::Pause { .. }
+            | Act::At { .. }
             | Act::StopReading { .. }
             | Act::HalfClose { .. } => {}
         }
@@ -225,9 +231,20 @@ impl Conversation {
         numbers.max().unwrap_or(0)
     }
 
+    /// How long it does nothing in all, at the most.
+    pub fn pauses(&self) -> Duration {
+        let mut due = 0;
+        let each = self.acts.iter().map(|act| match *act {
+            Act::Pause { us } | Act::StopReading { us } => us,
+            Act::At { us } => us.saturating_sub(std::mem::replace(&mut due, us)),
+            _ => 0,
+        });
+        Duration::from_micros(each.fold(0, u64::saturating_add))
+    }
+
     /// The same without any waiting but for answers.
     pub fn at_once(mut self) -> Self {
-        self.acts.retain(|act| !matches!(act, Act::Pause { .. } | Act::StopReading { .. }));
+        self.acts.retain(|act| !matches!(act, Act::Pause { .. } | Act::At { .. } | Act::StopReading { .. }));
         Self { at_us: 0, ..self }
     }
 

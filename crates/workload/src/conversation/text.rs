@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl fmt::Display for Act {
-    /// Such as `send 0 START 5`, `send 0 7 with batch-2`, `send 0 START 5 within 20000 us`, `send 0 5 in 16 elements`, `await 1 <= 3`, `pause 20000 us` or `cancel 0`.
+    /// Such as `send 0 START 5`, `send 0 7 with batch-2`, `send 0 START 5 within 20000 us`, `send 0 5 in 16 elements`, `await 1 <= 3`, `pause 20000 us`, `at 20000 us` or `cancel 0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Open { lane: Lane(lane), over, by } => {
@@ -29,6 +29,7 @@ impl fmt::Display for Act {
             Self::Await { lane: Lane(lane), unanswered: 0 } => write!(f, "await {lane}"),
             Self::Await { lane: Lane(lane), unanswered } => write!(f, "await {lane} <= {unanswered}"),
             Self::Pause { us } => write!(f, "pause {us} us"),
+            Self::At { us } => write!(f, "at {us} us"),
             Self::StopReading { us } => write!(f, "stop-reading {us} us"),
             Self::HalfClose { lane: Lane(lane) } => write!(f, "half-close {lane}"),
             Self::Close { lane: Lane(lane) } => write!(f, "close {lane}"),
@@ -55,7 +56,7 @@ fn parse(text: &str) -> Result<Act, String> {
     act(&words).ok_or_else(|| {
         format!(
             "'{text}' is no act: write open LANE over own|fresh|neighbour|narrow|process [by TRANSPORT], \
-             send LANE [START] [END] VALUE [in N elements] [with FLAW | within N us], await LANE [<= N], pause N us, stop-reading N us, \
+             send LANE [START] [END] VALUE [in N elements] [with FLAW | within N us], await LANE [<= N], pause N us, at N us, stop-reading N us, \
              half-close LANE, close LANE, cancel LANE, reset LANE or kill LANE, where lanes are 0 to {}, transports are {} and flaws are {}",
             Lane::MAX - 1,
             Transport::NAMES.join(", "),
@@ -78,6 +79,7 @@ fn act(words: &[&str]) -> Option<Act> {
         ["await", lane] => Act::Await { lane: read(lane)?, unanswered: 0 },
         ["await", lane, "<=", most] => Act::Await { lane: read(lane)?, unanswered: most.parse().ok()? },
         ["pause", us, "us"] => Act::Pause { us: us.parse().ok()? },
+        ["at", us, "us"] => Act::At { us: us.parse().ok()? },
         ["stop-reading", us, "us"] => Act::StopReading { us: us.parse().ok()? },
         ["half-close", lane] => Act::HalfClose { lane: read(lane)? },
         ["close", lane] => Act::Close { lane: read(lane)? },
@@ -164,7 +166,7 @@ fn check(acts: &[Act]) -> Result<(), (usize, &'static str)> {
                 (open[lane.index()], half_closed[lane.index()]) = (false, false);
                 over_what[lane.index()] = Connection::Own;
             }
-            Act::Await { .. } | Act::Pause { .. } | Act::StopReading { .. } => {}
+            Act::Await { .. } | Act::Pause { .. } | Act::At { .. } | Act::StopReading { .. } => {}
         }
     }
     Ok(())

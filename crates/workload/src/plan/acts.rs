@@ -54,7 +54,7 @@ impl Iteration {
         let reuse = if manner.after_answers { Reuse::AfterResponse } else { sending.reuse };
         let single = manner.one_step.then(|| self.of_single_steps());
         let iteration = single.as_ref().unwrap_or(self);
-        let mut script = Script { iteration, sending, reuse, manner, acts: Vec::new() };
+        let mut script = Script { iteration, sending, reuse, manner, sent: 0, acts: Vec::new() };
         script.think(self.think_ms);
         match self.twist {
             None => script.send_bursts(),
@@ -80,6 +80,8 @@ struct Script<'p> {
     sending: &'p Sending,
     reuse: Reuse,
     manner: Manner,
+    /// How many steps it has so far.
+    sent: usize,
     acts: Vec<Act>,
 }
 
@@ -304,6 +306,11 @@ impl Script<'_> {
         for step in steps {
             let before = step.checked_sub(1).and_then(|before| its.think_ms.get(before as usize));
             self.think(before.copied().unwrap_or(0));
+            // The first one is due when the conversation is.
+            if let Some(&us) = self.iteration.due_us.get(self.sent).filter(|_| self.sent > 0) {
+                self.acts.push(Act::At { us });
+            }
+            self.sent += 1;
             let (start, end) = its.flags(step);
             self.acts.push(Act::Send {
                 lane,

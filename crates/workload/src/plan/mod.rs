@@ -2,7 +2,7 @@
 
 mod acts;
 
-use std::{num::NonZeroU64, time::Duration};
+use std::{iter, num::NonZeroU64, time::Duration};
 
 pub use acts::{Manner, fresh_connections_of, pauses_of};
 use rand::RngExt as _;
@@ -14,7 +14,7 @@ use crate::{
     conversation::Transport,
     inputs::Sent,
     said::is_default,
-    scenario::{Length, Population, Scenario, Sending, Weights},
+    scenario::{Length, Load, Millis, Population, Scenario, Sending, Weights},
     seed::Seed,
     sequence::{CorrelationId, Flaw, Pattern, Sequence, Shape, Trait},
 };
@@ -37,6 +37,10 @@ pub struct Iteration {
     /// How long the worker does nothing before, in ms.
     #[serde(skip_serializing_if = "is_default")]
     pub think_ms: u32,
+    /// When each of its steps is due, in the order in which they are sent, in microseconds since the first is; empty where each follows as
+    /// soon as it can.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub due_us: Vec<u64>,
     /// What the pattern does besides sending them; none where it only sends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub twist: Option<Twist>,
@@ -160,6 +164,8 @@ impl WorkerPlan {
         let twist = (!pattern.has(Trait::OfTriton)).then(|| self.draw_twist(&sequences[0]));
         let over =
             if pattern.has(Trait::MixesTransports) { self.draw_transports(sequences[0].steps()) } else { Vec::new() };
+        let steps = sequences.iter().map(|sequence| sequence.values.len()).sum();
+        let due_us = if pattern.has(Trait::Queues) { Vec::new() } else { self.draw_due(steps) };
         let iteration = self.next_iteration;
         self.next_iteration += 1;
         Iteration {
@@ -170,9 +176,21 @@ impl WorkerPlan {
             pattern,
             sequences,
             think_ms: self.population.think.iteration_ms.draw(&mut self.generator),
+            due_us,
             twist,
             over,
         }
+    }
+
+    /// When so many steps are due.
+    fn draw_due(&mut self, steps: usize) -> Vec<u64> {
+        let Load { step_interval_ms: Some(interval), step_jitter_ms, .. } = self.population.load else {
+            return Vec::new();
+        };
+        let us = |time: Millis| u64::try_from(time.duration().as_micros()).expect("it is at most a year");
+        let (interval, jitter) = (us(interval), step_jitter_ms.map_or(0, us));
+        let later = (1..steps as u64).map(|step| step * interval);
+        iter::once(0).chain(later.map(|due| due + self.generator.random_range(0..=jitter))).collect()
     }
 
     /// How the worker's steps travel.

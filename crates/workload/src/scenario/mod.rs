@@ -1,6 +1,7 @@
 //! One resolved, valid description of a run; nothing after it sees a flag or a file.
 
 mod access;
+mod arrivals;
 mod builtin;
 mod distribution;
 mod document;
@@ -23,6 +24,7 @@ use std::{
 };
 
 pub use access::{AccessOverrides, Compression, Tls};
+pub use arrivals::{Arrivals, Rate, Schedule};
 pub use builtin::{BUILTIN, Builtin};
 pub use distribution::{Distribution, Geometric, Listed, LogNormal};
 use document::Document;
@@ -243,7 +245,8 @@ impl Scenario {
         self.phase_named(self.population_of(worker).phase.as_ref()?)
     }
 
-    fn phase_named(&self, name: &str) -> Option<usize> {
+    /// The place of the phase with this name.
+    pub fn phase_named(&self, name: &str) -> Option<usize> {
         self.phases.iter().position(|phase| phase.name == name)
     }
 

@@ -2,7 +2,7 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use super::{AccessOverrides, Load, Millis, Population, Scenario};
+use super::{AccessOverrides, Arrivals, Load, Millis, Population, Rate, Scenario};
 use crate::{
     conversation::Transport,
     endpoint::{Endpoint, Endpoints},
@@ -27,6 +27,14 @@ pub struct Overrides {
     pub iterations: Option<NonZeroU64>,
     /// In place of `load.duration_s`; without `iterations` it alone ends the run.
     pub duration_s: Option<NonZeroU64>,
+    /// In place of `load.rate`, for all populations together.
+    pub rate: Option<Rate>,
+    /// In place of `load.arrivals`.
+    pub arrivals: Option<Arrivals>,
+    /// In place of `load.step_interval_ms`.
+    pub step_interval_ms: Option<Millis>,
+    /// In place of `load.step_jitter_ms`.
+    pub step_jitter_ms: Option<Millis>,
     /// In place of `limits.response_ms`.
     pub response_ms: Option<Millis>,
     /// What it takes to be let in.
@@ -34,6 +42,9 @@ pub struct Overrides {
     /// Whether claims are required although flags make the run smaller than its scenario.
     pub require_claims: bool,
 }
+
+/// How many iterations may be under way at a time where a flag asks for a rate, and none says how many.
+const WORKERS_OF_A_RATE: NonZeroU32 = NonZeroU32::new(512).expect("not zero");
 
 /// More iterations than a run has; TOML holds no larger number.
 const NEVER: u64 = i64::MAX as u64;
@@ -45,9 +56,7 @@ fn full_size<'l>(written: &[Load], given: impl Iterator<Item = &'l Load> + Clone
     if pairs.clone().any(|(written, given)| given.workers < written.workers) {
         return NEVER;
     }
-    let iterations = written.iter().try_fold(0_u64, |sum, load| {
-        Some(sum.saturating_add(load.iterations?.get().saturating_mul(load.workers.get().into())))
-    });
+    let iterations = written.iter().try_fold(0_u64, |sum, load| Some(sum.saturating_add(load.all_iterations()?)));
     // Of a scenario that runs for a time only a longer run is certainly as large.
     let mut is_shorter = || pairs.any(|(written, given)| given.is_below(written));
     iterations.unwrap_or_else(|| if is_shorter() { NEVER } else { 0 })
@@ -65,7 +74,10 @@ impl Scenario {
             self.target.model = model;
         }
         self.target.metrics = overrides.metrics.or(self.target.metrics.take());
-        if let Some(workers) = overrides.workers {
+        if let Some(rate) = &overrides.rate {
+            self.arrive_at(rate);
+        }
+        if let Some(workers) = overrides.workers.or(overrides.rate.is_some().then_some(WORKERS_OF_A_RATE)) {
             self.share_out(workers);
         }
         for Population { load, .. } in &mut self.populations {
@@ -74,6 +86,9 @@ impl Scenario {
                 load.iterations = None;
             }
             load.iterations = overrides.iterations.or(load.iterations);
+            load.arrivals = overrides.arrivals.unwrap_or(load.arrivals);
+            load.step_interval_ms = overrides.step_interval_ms.or(load.step_interval_ms);
+            load.step_jitter_ms = overrides.step_jitter_ms.or(load.step_jitter_ms);
         }
         self.limits.response_ms = overrides.response_ms.or(self.limits.response_ms);
         let loads = self.populations.iter().map(|population| &population.load);
@@ -81,6 +96,17 @@ impl Scenario {
             self.claims_from = 0;
         } else if !loads.eq(&as_written) {
             self.claims_from = full_size(&as_written, self.populations.iter().map(|population| &population.load));
+        }
+    }
+
+    /// Has iterations begin at this rate, shared by the populations in the proportions of their workers. There are as many as there were,
+    /// unless the rate says when they end.
+    fn arrive_at(&mut self, rate: &Rate) {
+        let all = f64::from(self.workers());
+        for Population { load, .. } in &mut self.populations {
+            let iterations = load.all_iterations().and_then(NonZeroU64::new);
+            load.iterations = iterations.filter(|_| rate.lasts().is_none());
+            load.rate = Some(rate.times(f64::from(load.workers.get()) / all));
         }
     }
 

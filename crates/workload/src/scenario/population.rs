@@ -9,7 +9,8 @@ use rand::{Rng, RngExt as _};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Distribution, Listed, Network, Probability, STEPS_MAX, Thresholds, Uniform, Weights, Window,
+    Arrivals, Distribution, Listed, Millis, Network, Probability, Rate, STEPS_MAX, Thresholds, Uniform, Weights,
+    Window,
     distribution::{RawDraw, one_of},
 };
 use crate::{
@@ -60,12 +61,25 @@ pub struct Population {
 pub struct Load {
     /// Tasks that run one iteration after the other.
     pub workers: NonZeroU32,
-    /// Iterations of each worker; none where only `duration_s` ends the run.
+    /// Iterations of each worker, or with a rate of all workers; none where only time ends the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<NonZeroU64>,
     /// Seconds after which no iteration is started any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_s: Option<NonZeroU64>,
+    /// How many iterations begin in a second, whether or not earlier ones are done; none where each worker begins one when it is done
+    /// with the one before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// How they are spread over the time that the rate gives them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub arrivals: Arrivals,
+    /// From one step of an iteration to the next, as they are due; none where each follows as soon as it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_interval_ms: Option<Millis>,
+    /// By how much a step may be due later than its interval says; any time up to this is as likely.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_jitter_ms: Option<Millis>,
 }
 
 impl Load {
@@ -75,10 +89,40 @@ impl Load {
             || self.duration_s.is_none_or(|seconds| other.duration_s.is_some_and(|more| seconds < more))
     }
 
-    /// Whether a worker begins no more iterations that has begun so many, when this much time has passed since the run began.
+    /// Whether a worker begins no more iterations that has begun so many, when this much time has passed since the load began.
     pub fn is_done(&self, elapsed: Duration, iterations: u64) -> bool {
-        self.iterations.is_some_and(|most| iterations >= most.get())
-            || self.duration_s.is_some_and(|limit| elapsed >= Duration::from_secs(limit.get()))
+        // With a rate the workers share its iterations.
+        self.rate.is_none() && self.iterations.is_some_and(|most| iterations >= most.get())
+            || self.ends().is_some_and(|end| elapsed >= end)
+    }
+
+    /// After what time no iteration is started any more; none where only their number ends the load.
+    pub fn ends(&self) -> Option<Duration> {
+        let limit = self.duration_s.map(|seconds| Duration::from_secs(seconds.get()));
+        let stages = self.rate.as_ref().and_then(Rate::lasts);
+        limit.into_iter().chain(stages).min()
+    }
+
+    /// Whether iterations or steps have times of their own.
+    pub fn is_paced(&self) -> bool {
+        self.rate.is_some() || self.step_interval_ms.is_some()
+    }
+
+    /// The iterations of all workers; none where only time ends them.
+    pub fn all_iterations(&self) -> Option<u64> {
+        let sharing = if self.rate.is_some() { 1 } else { self.workers.get().into() };
+        Some(self.iterations?.get().saturating_mul(sharing))
+    }
+
+    /// What does not go together, by key.
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        if self.step_jitter_ms.is_some() && self.step_interval_ms.is_none() {
+            return Err(("load.step_jitter_ms", "it needs load.step_interval_ms".to_owned()));
+        }
+        if self.arrivals != Arrivals::default() && self.rate.is_none() {
+            return Err(("load.arrivals", "it needs load.rate".to_owned()));
+        }
+        Ok(())
     }
 }
 
@@ -350,6 +394,20 @@ impl Population {
         Pattern::ALL.into_iter().any(|pattern| pattern.has(its) && self.draws(pattern).anywhere())
     }
 
+    /// The longest time from one step of a sequence to the next that the client takes by itself; none where it has no bound.
+    pub fn longest_between_steps(&self) -> Option<Duration> {
+        let Load { step_interval_ms, step_jitter_ms, .. } = self.load;
+        let thinking = Duration::from_millis(self.think.step_ms.most()?.into());
+        let paced = [step_interval_ms, step_jitter_ms].into_iter().flatten().map(Millis::duration);
+        Some(paced.fold(thinking, Duration::saturating_add))
+    }
+
+    /// About how long the client takes by itself from one step of a sequence to the next, in ms.
+    pub fn typical_between_steps_ms(&self) -> f64 {
+        let interval = self.load.step_interval_ms.map(Millis::duration).unwrap_or_default();
+        self.think.step_ms.typical() + interval.as_secs_f64() * 1000.0
+    }
+
     /// The odds of the patterns, in their order: those that the transport cannot do are left out.
     pub fn odds(&self, weights: &Weights) -> impl Iterator<Item = f64> {
         Pattern::ALL.map(|pattern| if self.can_be_drawn(pattern) { weights.of(pattern) } else { 0.0 }).into_iter()
@@ -381,6 +439,7 @@ impl Population {
 
     /// What does not go together, by key.
     pub(super) fn check(&self, block: NonZeroU32) -> Result<(), (&'static str, String)> {
+        self.load.check()?;
         self.check_contexts(block)?;
         self.check_weights("patterns.common", self.contexts.common, &self.patterns.common)?;
         self.check_weights("patterns.rare", self.contexts.rare, &self.patterns.rare)?;

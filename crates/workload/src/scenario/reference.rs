@@ -42,8 +42,12 @@ keys! {
     "target.keep_alive_timeout_ms" "ms" "the client gives a connection up if a ping gets no answer for this long [default: 20 s]";
     "target.message_bytes_max" "1 up" "largest response in bytes [default: 4 MiB over gRPC, 16 MiB over HTTP]";
     "load.workers" "1 to 100000" "number of workers; each runs one iteration after the other; -c replaces it";
-    "load.iterations" "1 up" "iterations of each worker; each draws one pattern; -i replaces it";
+    "load.iterations" "1 up" "iterations of each worker, or with load.rate of all workers together; each draws one pattern; -i replaces it";
     "load.duration_s" "1 up" "no iteration begins after this many seconds; -d replaces it";
+    "load.rate" "text" "open loop: iterations begin at this rate, whether or not earlier ones are done: \"200/s\", a ramp \"10..500/s:2m\", or stages \"10/s:30s,20/s:30s\"; load.workers is the largest number at a time; --rate replaces it";
+    "load.arrivals" "\"constant\" or \"poisson\"" "with load.rate: equal intervals (the default), or a Poisson process; --arrivals replaces it";
+    "load.step_interval_ms" "ms" "each step of an iteration is due this long after the one before it, whether or not that has its response; --step-interval replaces it";
+    "load.step_jitter_ms" "ms" "a step may be due up to this much later; --step-jitter replaces it";
     "contexts.common" "number" "correlation IDs of each worker that it uses all the time";
     "contexts.rare" "number" "correlation IDs of each worker that it uses in turn and so seldom that their sequences go idle";
     "contexts.rare_probability" "0 to 1" "probability that an iteration uses the next rare correlation ID";
@@ -155,6 +159,7 @@ mod tests {
              target.headers = ['a: b']\ntarget.compression = 'gzip'\ntarget.connect_timeout_ms = 1\ntarget.keep_alive_ms = 1
              target.keep_alive_timeout_ms = 1\ntarget.message_bytes_max = 1",
             "target.metrics = 'a:1'\nload.duration_s = 1\nlimits.response_ms = 1\nclaims.backlog = 1\nvalues.list = [1]\nvalues.elements = { min = 1, max = 2 }\nsending.transport = 'grpc-unary'",
+            "load = { rate = '5/s', arrivals = 'poisson', step_interval_ms = 10, step_jitter_ms = 1 }",
             "length.constant = 1",
             "length.uniform = { min = 1, max = 2 }",
             "length.log-normal = { median = 1, sigma = 1 }",

@@ -474,6 +474,10 @@ fn the_count_the_time_or_whichever_comes_first_ends_a_run() {
         workers: NonZeroU32::MIN,
         iterations: NonZeroU64::new(iterations),
         duration_s: NonZeroU64::new(duration_s),
+        rate: None,
+        arrivals: Arrivals::default(),
+        step_interval_ms: None,
+        step_jitter_ms: None,
     };
     let (early, late) = (Duration::from_millis(9_999), Duration::from_secs(10));
     for (load, elapsed, iterations, is_done) in [

@@ -55,6 +55,7 @@ fn summary(text: &str, hints: Hints) -> Summary {
         slots: SlotCheck { finding: SlotFinding::AllThere { slots: 4 }, requests: 9, took_us: 7000 },
         idle_limit: IdleSearch::NotAsked,
         elapsed: Duration::from_secs(2),
+        arrived: Vec::new(),
         cpu_us: 0,
         memory: Memory::default(),
         interrupted: Interrupted(false),

@@ -27,6 +27,7 @@ fn iteration(pattern: Pattern, twist: Option<Twist>) -> Iteration {
         pattern,
         sequences: vec![sequence(10), sequence(20)],
         think_ms: 0,
+        due_us: Vec::new(),
         twist,
         over: vec![Transport::Http, Transport::GrpcStream, Transport::GrpcUnary, Transport::Http],
     }
@@ -52,6 +53,7 @@ fn short(acts: &[Act]) -> String {
         Act::Send { lane, value, special: Some(Special::TimeoutUs(us)), .. } => format!("{}:{value}<={us}", lane.0),
         Act::Await { lane, unanswered } => format!("a{}<={unanswered}", lane.0),
         Act::Pause { us } => format!("p{us}"),
+        Act::At { us } => format!("@{us}"),
         Act::HalfClose { lane } => format!("h{}", lane.0),
         Act::Close { lane } => format!("c{}", lane.0),
         Act::Cancel { lane } => format!("x{}", lane.0),
@@ -72,6 +74,19 @@ fn sequences_go_out_as_bursts() {
     ] {
         assert_eq!(done(&iteration, reuse, stream), expected);
     }
+}
+
+#[test]
+fn steps_with_times_of_their_own_are_due_from_the_second_on() {
+    let timed =
+        |pattern, twist| Iteration { due_us: (0..8).map(|step| step * 10).collect(), ..iteration(pattern, twist) };
+    let done = |iteration| done(&iteration, Reuse::Pipelined, StreamLife::PerSequence);
+    assert_eq!(
+        done(timed(Pattern::ValidValid, None)),
+        "0:10 @10 0:11 @20 0:12 @30 0:13 @40 0:20 @50 0:21 @60 0:22 @70 0:23 a0<=0 c0"
+    );
+    let twist = Twist { after: 2, pause_percent: 50, lanes: 3 };
+    assert_eq!(done(timed(Pattern::Pause, Some(twist))), "0:10 @10 0:11 a0<=0 p50000 @20 0:12 @30 0:13 a0<=0 c0");
 }
 
 #[test]

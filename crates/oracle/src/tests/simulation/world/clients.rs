@@ -74,7 +74,7 @@ impl World {
             Act::Cancel { lane } => self.cut(client, lane, Cut::Cancelled),
             Act::Reset { lane } => self.cut(client, lane, Cut::Reset),
             Act::Kill { lane } => self.cut(client, lane, Cut::Killed),
-            Act::HalfClose { .. } | Act::Pause { .. } | Act::StopReading { .. } => {}
+            Act::HalfClose { .. } | Act::Pause { .. } | Act::At { .. } | Act::StopReading { .. } => {}
         }
         true
     }
