@@ -191,6 +191,12 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether a flag names this input.
+    fn names(&self, input: &str) -> bool {
+        let mut named = self.shapes.iter().map(|its| &its.input).chain(self.ranges.iter().map(|its| &its.input));
+        named.any(|its| its == input)
+    }
+
     /// Checks the flags against a model's inputs.
     ///
     /// # Errors

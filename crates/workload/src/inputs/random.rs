@@ -187,8 +187,8 @@ struct Drawn<'d> {
 
 /// Draws tracks for a model with these inputs: the tracks, and a sentence about each input.
 ///
-/// The same seed draws the same. Further tracks and steps leave those before them as they are. An optional input whose shape is open, and
-/// that no flag gives sizes for, is left out.
+/// The same seed draws the same. Further tracks and steps leave those before them as they are. An optional input that no flag names is left
+/// out, unless all are optional: random values of an input that a model can do without are often values that it does not take.
 ///
 /// # Errors
 /// When a shape is open, a flag does not fit the model, or the tracks would be too large; in one line that says which flag to give.
@@ -198,11 +198,19 @@ pub fn draw(declared: &[TensorSpec], options: &Options) -> Result<(Vec<Track>, V
     let steps = options.steps.map_or(STEPS, Into::into);
     let mut inputs = Vec::new();
     let mut notes = Vec::new();
+    let is_optional = |spec: &TensorSpec| options.optional.contains(&spec.name);
+    let all_are_optional = declared.iter().all(is_optional);
     for spec in declared {
         let datatype = ElementType::of(spec)?;
+        if is_optional(spec) && !all_are_optional && !options.names(&spec.name) {
+            let name = &spec.name;
+            notes
+                .push(format!("the optional input {name} is left out: --range {name}:MIN..MAX or --shape has it sent"));
+            continue;
+        }
         let shape = match known(spec, options) {
             Ok(shape) => shape,
-            Err(problem) if options.optional.contains(&spec.name) => {
+            Err(problem) if is_optional(spec) => {
                 notes.push(format!("the optional input {} is left out: {problem}", spec.name));
                 continue;
             }
@@ -360,13 +368,18 @@ mod tests {
         assert_eq!(error, format!("cannot draw random inputs: {problem}"));
         let (tracks, notes) = draw(&open, &Options { optional: vec!["B".into()], ..sized(1, 1) }).expect("A is enough");
         assert_eq!(tracks[0].steps[0].len(), 1);
+        let drawn = "random inputs: A FP32[1], numbers from -1 to 1";
+        assert_eq!(notes, [drawn, "the optional input B is left out: --range B:MIN..MAX or --shape has it sent"]);
+        let all = vec!["A".into(), "B".into()];
+        let (tracks, notes) = draw(&open, &Options { optional: all, ..sized(1, 1) }).expect("A can be drawn");
         assert_eq!(
-            notes,
-            [
-                "random inputs: A FP32[1], numbers from -1 to 1".to_owned(),
-                format!("the optional input B is left out: {problem}")
-            ]
+            (tracks[0].steps[0].len(), notes[1].as_str()),
+            (1, &*format!("the optional input B is left out: {problem}"))
         );
+        let ranges = vec!["B:3..4".parse().expect("a range")];
+        let known = [spec("A", "FP32", &[1]), spec("B", "FP32", &[1])];
+        let named = Options { optional: vec!["B".into()], ranges, ..sized(1, 1) };
+        assert_eq!(draw(&known, &named).expect("both are drawn").0[0].steps[0].len(), 2);
         let error = draw(&open[..1], &sized(1 << 40, 1 << 40)).err().unwrap_or_default();
         assert_eq!(
             error,
