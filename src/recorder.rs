@@ -1,6 +1,7 @@
 //! What a run amounts to: verdicts, counts and times, kept by each runtime thread for itself and merged at the end.
 
 mod collector;
+mod goodput;
 mod reach;
 mod tap;
 pub(crate) mod trace;
@@ -16,6 +17,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::collector::{Collected, Collector};
+pub(crate) use self::goodput::NotGood;
+use self::goodput::is_of_use;
 use self::reach::{Here, Reach};
 pub(crate) use self::tap::{BATCHES, BYTES, Tap, Taps};
 use oracle::{Oracle, OtherWords, Outcome, Rules, Ruling, Sent, Settled, ViolationKind};
@@ -112,6 +115,13 @@ impl Times {
         self.0.saturating_record((to.saturating_sub(from) / 1000).max(1));
     }
 
+    /// These times without others that are among them.
+    fn without(&self, others: &Self) -> Self {
+        let mut times = self.clone();
+        times.0.subtract(&others.0).expect("they are among them");
+        times
+    }
+
     fn add(&mut self, other: &Self) {
         self.0.add(&other.0).expect("all histograms have the same bounds");
     }
@@ -190,6 +200,10 @@ pub struct Tally {
     pub patterns: [Counts; Pattern::ALL.len()],
     /// From when a step was due, or where it has no time of its own from when it was sent, to its response.
     pub step: Times,
+    /// What was not good of responses and requests, where anything was.
+    pub(crate) not_good: Option<Box<NotGood>>,
+    /// Requests that were still waited for when the run was ended.
+    pub(crate) unanswered: u64,
     /// What is measured only where steps or iterations have times of their own.
     pub pacing: Option<Box<Pacing>>,
     /// The times of all sequences.
@@ -217,6 +231,10 @@ impl Tally {
             mine.add(theirs);
         }
         self.step.add(&other.step);
+        self.unanswered += other.unanswered;
+        if let Some(theirs) = &other.not_good {
+            self.not_good.get_or_insert_default().add(theirs);
+        }
         if let Some(theirs) = &other.pacing {
             self.pacing.get_or_insert_default().add(theirs);
         }
@@ -367,6 +385,10 @@ impl Recorder {
             _ => {}
         }
         let gave_up = matches!(event.kind, EventKind::GaveUp);
+        let cut = match &event.kind {
+            EventKind::Cut(cut) => Some(cut.clone()),
+            _ => None,
+        };
         self.contexts[index].reach.event(&event.kind, here, &mut self.tally.reached);
         let mut ruling = self.oracle.observe(event);
         if let Some(OtherWords { of, text }) = ruling.other_words.take() {
@@ -376,12 +398,20 @@ impl Recorder {
         if let Some(settled) = settled {
             let is_right = settled.doubt.is_none() && violations.is_empty();
             self.contexts[index].reach.settled(settled, is_right, here, &mut self.tally.reached);
-            self.settled(at, index, settled);
+            self.settled(at, index, settled, violations.is_empty());
             let is_lost = gave_up && violations.iter().any(|violation| violation.kind == ViolationKind::Lost);
             self.tally.stuck |= is_lost && self.contexts[index].executed <= Some(settled.step.request);
         }
         if let Some(pattern) = self.contexts[index].pattern {
             self.tally.patterns[pattern.index()].indeterminate += *abandoned as u64;
+        }
+        match cut {
+            Some(Cut::Interrupted) => self.tally.unanswered += *abandoned as u64,
+            // What the client itself cut was not owed; what it cut for a wrong response was.
+            _ if *abandoned > 0 && (cut == Some(Cut::ByClient) || !violations.is_empty()) => {
+                self.tally.not_good.get_or_insert_default().lost += *abandoned as u64;
+            }
+            _ => {}
         }
         for violation in violations {
             self.tally.violation(violation.kind);
@@ -392,7 +422,7 @@ impl Recorder {
         ruling
     }
 
-    fn settled(&mut self, at: Nanos, index: usize, settled: &Settled) {
+    fn settled(&mut self, at: Nanos, index: usize, settled: &Settled, is_lawful: bool) {
         let Settled { step, sent_at, outcome, doubt, .. } = *settled;
         let counts = &mut self.tally.patterns[step.pattern.index()];
         match outcome {
@@ -419,6 +449,9 @@ impl Recorder {
         }
         begun.as_designed &= outcome == planned;
         if outcome == Outcome::Indeterminate {
+            if !is_lawful {
+                self.tally.not_good.get_or_insert_default().lost += 1;
+            }
             return;
         }
         // What the client did not read did not take long in the server.
@@ -430,7 +463,11 @@ impl Recorder {
             pacing.step.record(sent, at);
         }
         let took = Duration::from_nanos(at.saturating_sub(since));
-        self.tally.slow += u64::from(self.threshold.is_some_and(|limit| took > limit));
+        let is_slow = self.threshold.is_some_and(|limit| took > limit);
+        self.tally.slow += u64::from(is_slow);
+        if is_slow || !is_lawful || !is_of_use(settled) {
+            self.tally.not_good.get_or_insert_default().responses.record(since, at);
+        }
         if step.start {
             let since = if due.is_some() { since } else { sent_at.max(begun.previous_answer) };
             self.tally.waits_of(begun.population).for_each(|waits| waits.slot.record(since, at));

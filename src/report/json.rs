@@ -76,6 +76,8 @@ pub(super) struct Document<'s> {
     latency_us: Latencies<'s>,
     /// Requests sent in a second.
     requests_per_second: f64,
+    /// Good responses in a second: those that were right and in time, and errors that were planned.
+    goodput_per_second: f64,
     /// Sequences begun in a second.
     sequences_per_second: f64,
     /// CPU time of the client, user and system, for each request; with an embedded server, its own is in it.
@@ -206,6 +208,8 @@ impl<'s> Replayable<'s> {
 #[derive(Serialize, JsonSchema)]
 struct Latencies<'s> {
     step: Percentiles,
+    /// Those of steps, where a request without a good response counts as infinitely slow: null.
+    good_step: GoodPercentiles,
     sequence: Percentiles,
     slot_wait: Percentiles,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -256,6 +260,34 @@ impl From<&recorder::Pacing> for Pacing {
             step_from_sending_us: (&pacing.step).into(),
             sequence_from_sending_us: (&pacing.sequence).into(),
             client_was_the_limit: pacing.client_late_us().is_some(),
+        }
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+struct GoodPercentiles {
+    /// Good responses.
+    count: u64,
+    /// Responses that were not good, and requests whose response the server owed and that got none.
+    not_good: u64,
+    p50: Option<u64>,
+    p90: Option<u64>,
+    p99: Option<u64>,
+    p99_9: Option<u64>,
+    max: Option<u64>,
+}
+
+impl From<&Tally> for GoodPercentiles {
+    fn from(tally: &Tally) -> Self {
+        let at = |quantile| tally.good_at_quantile_us(quantile);
+        Self {
+            count: tally.good(),
+            not_good: tally.not_good(),
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p99_9: at(0.999),
+            max: at(1.0),
         }
     }
 }
@@ -322,11 +354,13 @@ impl<'s> Document<'s> {
             violations: result.violations.iter().map(|violation| Replayable::new(violation, replay)).collect(),
             latency_us: Latencies {
                 step: (&tally.step).into(),
+                good_step: tally.into(),
                 sequence: (&tally.waits.sequence).into(),
                 slot_wait: (&tally.waits.slot).into(),
                 populations: scenario.populations.iter().zip(&tally.populations).map(waits).collect(),
             },
             requests_per_second: summary.requests_per_second(),
+            goodput_per_second: summary.goodput_per_second(),
             sequences_per_second: outcomes.sequences as f64 / result.elapsed.as_secs_f64().max(1e-9),
             client_cpu_us_per_request: summary.client_cpu_us_per_request(),
             client_memory_bytes: result.memory,

@@ -98,6 +98,12 @@ impl Summary {
         self.result.tally.total().requests as f64 / self.result.elapsed.as_secs_f64().max(1e-9)
     }
 
+    /// Good responses in a second.
+    #[expect(clippy::cast_precision_loss)]
+    pub fn goodput_per_second(&self) -> f64 {
+        self.result.tally.good() as f64 / self.result.elapsed.as_secs_f64().max(1e-9)
+    }
+
     /// CPU time of this process for each request, in µs.
     #[expect(clippy::cast_precision_loss)]
     pub fn client_cpu_us_per_request(&self) -> f64 {

@@ -18,6 +18,7 @@ mod files;
 mod first_runs;
 mod goaway;
 mod golden;
+mod goodput;
 mod health;
 mod history;
 mod layers;

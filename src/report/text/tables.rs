@@ -4,7 +4,7 @@ use std::io;
 
 use super::{BOLD, Extent};
 use crate::{
-    recorder::{Counts, Times},
+    recorder::{Counts, Tally, Times},
     report::Summary,
     run::Memory,
 };
@@ -78,6 +78,9 @@ pub(super) fn write_times(summary: &Summary, extent: Extent, out: &mut impl io::
         "times in ms", "count", "p50", "p90", "p99", "p99.9", "max"
     )?;
     write_row("step", &tally.step, out)?;
+    if tally.not_good() > 0 {
+        write_good(tally, out)?;
+    }
     if let Some(pacing) = &tally.pacing {
         write_row("  from sending", &pacing.step, out)?;
     }
@@ -100,6 +103,18 @@ pub(super) fn write_times(summary: &Summary, extent: Extent, out: &mut impl io::
     writeln!(out)
 }
 
+/// Steps as a client sees them that cannot use every response: what is not good is infinitely slow.
+#[expect(clippy::cast_precision_loss)]
+fn write_good(tally: &Tally, out: &mut impl io::Write) -> io::Result<()> {
+    write!(out, "{:<18}{:>10}", "  good", tally.good())?;
+    for quantile in [0.5, 0.9, 0.99, 0.999, 1.0] {
+        let ms =
+            tally.good_at_quantile_us(quantile).map_or("∞".to_owned(), |us| format!("{:.1}", us as f64 / 1000.0));
+        write!(out, "{ms:>10}")?;
+    }
+    writeln!(out)
+}
+
 #[expect(clippy::cast_precision_loss)]
 fn write_row(name: &str, times: &Times, out: &mut impl io::Write) -> io::Result<()> {
     let ms = |us: u64| us as f64 / 1000.0;
@@ -116,6 +131,9 @@ pub(super) fn write_resources(summary: &Summary, extent: Extent, out: &mut impl 
     let seconds = result.elapsed.as_secs_f64();
     let requests = counted(result.tally.total().requests, "request");
     let mut parts = vec![format!("{requests} in {seconds:.1} s, {:.0}/s", summary.requests_per_second())];
+    if result.tally.not_good() > 0 {
+        parts.push(format!("goodput {:.0}/s", summary.goodput_per_second()));
+    }
     // What the client took is known at the end alone.
     if result.is_end_known {
         let who = if summary.embedded.is_some() { "client and server" } else { "client" };
