@@ -8,7 +8,7 @@ use self::timeline::Timeline;
 use crate::{
     frame::{Footer, Header, OutputsJudged},
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
-    recorder::{Recorder, Tally},
+    recorder::{Recorder, Seconds, Series, Tally},
     run::{Interrupted, Memory, RunResult},
 };
 use oracle::{
@@ -72,8 +72,17 @@ pub fn check_by(
         header.preflight.golden = Some(expectation);
     }
     let scenario = header.scenario.clone().checked().map_err(|problem| unusable(format!("its scenario: {problem}")))?;
+    let seconds = Seconds::default();
     let mut check = Check {
-        recorder: Recorder::of(&scenario, header.rules.clone(), header.preflight.limits.threshold, None),
+        recorder: Recorder::of(
+            &scenario,
+            header.rules.clone(),
+            header.preflight.limits.threshold,
+            None,
+            seconds.clone(),
+        ),
+        seconds,
+        series: Series::default(),
         explainer: header.preflight.explainer(&scenario),
         batch: Vec::new(),
         occupancy: header.preflight.occupancy(&scenario),
@@ -121,6 +130,8 @@ fn expected(judged: &OutputsJudged, golden: Option<&Arc<Golden>>) -> Result<Arc<
 
 struct Check<'c> {
     recorder: Recorder,
+    seconds: Seconds,
+    series: Series,
     explainer: Explainer,
     /// What the explainer gets next.
     batch: Vec<Entry>,
@@ -196,6 +207,7 @@ impl Check<'_> {
         let batch = mem::take(&mut self.batch);
         let bytes = batch.iter().map(Entry::memory).sum();
         self.explainer.take(batch, bytes);
+        self.seconds.collect(&mut self.series);
     }
 
     fn record(&mut self, event: Event) -> Vec<Violation> {
@@ -226,6 +238,7 @@ impl Check<'_> {
         // What a cut-off history leaves waiting is not known.
         self.recorder.interrupt(self.until);
         let mut tally = self.recorder.into_tally();
+        self.seconds.collect(&mut self.series);
         tally.merge(&self.of_all);
         let longest_wait = self.occupancy.longest_wait();
         tally.reached.add(&self.occupancy.reached());
@@ -242,7 +255,8 @@ impl Check<'_> {
         }
         let covered = Duration::from_nanos(self.covered);
         let scene = self.explainer.into_scene();
-        let result = result(&header, self.footer.as_ref(), tally, (violations, scene), (covered, longest_wait));
+        let mut result = result(&header, self.footer.as_ref(), tally, (violations, scene), (covered, longest_wait));
+        result.series = self.series;
         let (footer, entries, until) = (self.footer, self.entries, self.until);
         Checked { header, footer, result, entries, until, gaps, damage, damages }
     }
@@ -290,6 +304,7 @@ fn result(
         longest_wait,
         go_aways: footer.map_or(GoAways::default(), |footer| footer.go_aways),
         health: footer.and_then(|footer| footer.health.clone()),
+        series: Series::default(),
         tally,
         violations,
     }

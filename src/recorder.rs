@@ -3,6 +3,7 @@
 mod collector;
 mod goodput;
 mod reach;
+mod series;
 mod tap;
 pub(crate) mod trace;
 
@@ -18,9 +19,10 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::collector::{Collected, Collector};
 pub(crate) use self::goodput::NotGood;
-use self::goodput::is_of_use;
 use self::reach::{Here, Reach};
+pub(crate) use self::series::{Interval, Packed, Sample, Seconds, Series};
 pub(crate) use self::tap::{BATCHES, BYTES, Tap, Taps};
+use self::{goodput::is_of_use, series::Now};
 use oracle::{Oracle, OtherWords, Outcome, Rules, Ruling, Sent, Settled, ViolationKind};
 use workload::{
     claim::Claims,
@@ -139,6 +141,10 @@ impl Times {
     /// The longest time, in µs.
     pub fn max_us(&self) -> u64 {
         self.0.max()
+    }
+
+    pub(crate) fn histogram(&self) -> &Histogram<u64> {
+        &self.0
     }
 
     pub(crate) fn mean_us(&self) -> f64 {
@@ -284,6 +290,8 @@ pub(crate) struct Recorder {
     oracle: Oracle,
     tap: Option<Tap>,
     tally: Tally,
+    now: Now,
+    seconds: Seconds,
     threshold: Option<Duration>,
     /// By worker and context.
     contexts: Vec<Context>,
@@ -323,8 +331,14 @@ impl Context {
 
 impl Recorder {
     /// A recorder for all the contexts of a scenario; a response that takes longer than `threshold` is counted. What it takes in goes to
-    /// the tap too.
-    pub(crate) fn of(scenario: &Scenario, rules: Rules, threshold: Option<Duration>, tap: Option<Tap>) -> Self {
+    /// the tap too; each second that is over goes to `seconds`.
+    pub(crate) fn of(
+        scenario: &Scenario,
+        rules: Rules,
+        threshold: Option<Duration>,
+        tap: Option<Tap>,
+        seconds: Seconds,
+    ) -> Self {
         let (workers, contexts_per_worker) = (scenario.workers(), scenario.most_contexts());
         let id = |ContextId { worker, context }| (correlation_id(scenario, worker, context), scenario.id_form(worker));
         let oracle = Oracle::new(rules, workers, contexts_per_worker, id);
@@ -335,6 +349,8 @@ impl Recorder {
         let several = if scenario.populations.len() > 1 { scenario.populations.len() } else { 0 };
         Self {
             tap,
+            now: Now::default(),
+            seconds,
             tally: Tally {
                 populations: vec![Waits::default(); several],
                 pacing: scenario.populations.iter().any(|its| its.load.is_paced()).then(Box::default),
@@ -351,6 +367,9 @@ impl Recorder {
     pub(crate) fn record(&mut self, event: Event) -> Ruling {
         let event = self.oracle.read(event);
         let (at, context) = (event.at, event.context);
+        if let Some(second) = self.now.go_on(at) {
+            self.seconds.leave(second);
+        }
         let here = Here { at, lane: event.lane, idle_limit: self.idle_limit };
         let index = (context.worker * self.contexts_per_worker + context.context) as usize;
         if let Some(tap) = &mut self.tap {
@@ -370,6 +389,8 @@ impl Recorder {
                 let counts = &mut self.tally.patterns[step.pattern.index()];
                 counts.requests += 1;
                 counts.sequences += u64::from(step.is_first());
+                self.now.counted.requests += 1;
+                self.now.counted.sequences += u64::from(step.is_first());
                 self.contexts[index].pattern = Some(step.pattern);
             }
             EventKind::StoppedReading(us) => {
@@ -413,6 +434,7 @@ impl Recorder {
             }
             _ => {}
         }
+        self.now.counted.violations += violations.len() as u64;
         for violation in violations {
             self.tally.violation(violation.kind);
         }
@@ -459,22 +481,28 @@ impl Recorder {
         // What is stopped may be sent before it is due.
         let since = due.map_or(sent, |due| due.min(sent));
         self.tally.step.record(since, at);
+        self.now.times.step.record(since, at);
+        self.now.counted.responses += 1;
         if let Some(pacing) = &mut self.tally.pacing {
             pacing.step.record(sent, at);
         }
         let took = Duration::from_nanos(at.saturating_sub(since));
         let is_slow = self.threshold.is_some_and(|limit| took > limit);
         self.tally.slow += u64::from(is_slow);
-        if is_slow || !is_lawful || !is_of_use(settled) {
+        let is_good = is_lawful && !is_slow && is_of_use(settled);
+        self.now.counted.good += u64::from(is_good);
+        if !is_good {
             self.tally.not_good.get_or_insert_default().responses.record(since, at);
         }
         if step.start {
             let since = if due.is_some() { since } else { sent_at.max(begun.previous_answer) };
+            self.now.times.slot.record(since, at);
             self.tally.waits_of(begun.population).for_each(|waits| waits.slot.record(since, at));
         }
         begun.previous_answer = at;
         if step.is_last() && begun.as_designed {
             self.tally.patterns[step.pattern.index()].sequences_as_designed += 1;
+            self.now.times.sequence.record(begun.first_due, at);
             self.tally.waits_of(begun.population).for_each(|waits| waits.sequence.record(begun.first_due, at));
             if let Some(pacing) = &mut self.tally.pacing {
                 pacing.sequence.record(begun.first_sent, at);
@@ -497,6 +525,9 @@ impl Recorder {
     }
 
     pub(crate) fn into_tally(mut self) -> Tally {
+        if let Some(second) = self.now.end() {
+            self.seconds.leave(second);
+        }
         if let Some(tap) = self.tap.take() {
             tap.finish();
         }

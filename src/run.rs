@@ -37,7 +37,7 @@ use crate::{
     frame::{HistoryPlan, HistoryWritten},
     preflight::{Hints, Preflight},
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, accounting::Baseline},
-    recorder::Tally,
+    recorder::{Series, Tally},
 };
 use oracle::{
     LongestWait, VIOLATIONS_KEPT, Violation, diagnosis::ModelFacts, explained_alone, golden::Golden, history::Scene,
@@ -181,6 +181,8 @@ pub struct RunResult {
     pub go_aways: GoAways,
     /// What the server said of itself during the run; none where that is not known.
     pub health: Option<Health>,
+    /// What happened in each second, or in each of longer intervals.
+    pub series: Series,
 }
 
 /// Why nothing could be tested.

@@ -1,6 +1,10 @@
 //! The forms that a run's result is written in.
 
-use super::{Summary, to_json};
+use super::{
+    Summary,
+    series::{to_csv, to_hdr_log},
+    to_json,
+};
 
 /// How a form is written.
 struct Row(fn(&Summary) -> Vec<u8>);
@@ -10,6 +14,10 @@ workload::table! {
     pub enum Format: Row {
         /// Write the result to FILE as JSON
         Json = "json", Row(to_json);
+        /// Write a line for each second of the run, or for longer intervals of a long run, to FILE as CSV
+        Csv = "csv", Row(to_csv);
+        /// Write the latencies of the same intervals to FILE as a log that HdrHistogram's tools read
+        HdrLog = "hdr-log", Row(to_hdr_log);
     }
 }
 

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Claimed, Description, PlantedFault, Summary, Verdict, evidence};
+use super::{
+    Claimed, Description, PlantedFault, Summary, Verdict, evidence,
+    series::{Row, rows},
+};
 use crate::{
     frame::HistoryWritten,
     preflight::Part,
@@ -118,6 +121,8 @@ pub(super) struct Document<'s> {
     /// What the server said of itself during the run, each second.
     #[serde(skip_serializing_if = "Option::is_none")]
     health: Option<&'s Health>,
+    /// What happened in each second of the run, or in each of longer intervals of a long one.
+    series: Vec<Row>,
     /// How long answers were waited for, and how long a lawful one may take, in microseconds.
     limits_us: Limits,
     /// Which parts of the protocol the endpoint has, as the run found them before it began.
@@ -382,6 +387,7 @@ impl<'s> Document<'s> {
                 same_steps: golden.relations.repeated(),
             }),
             health: result.health.as_ref(),
+            series: rows(&result.series),
             limits_us: Limits {
                 longest_lawful_wait: limits.lawful.as_micros(),
                 lost_after: limits.lost_after.as_micros(),

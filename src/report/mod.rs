@@ -8,6 +8,7 @@ mod format;
 mod golden;
 mod json;
 mod seats;
+mod series;
 mod suite;
 mod summary;
 mod text;

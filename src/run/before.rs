@@ -53,9 +53,14 @@ impl Prepared {
             // What is drawn pauses once in a sequence; a conversation that is given may keep its slot by many short pauses.
             preflight.limits = RunLimits::with_pauses(scenario, &preflight.model, longest_pauses(given));
         }
-        let looker = Looker::new(scenario, &access, preflight.tells_readiness(), setup.server_memory.clone())
-            .await
-            .map_err(RunError::Endpoint)?;
+        let looker = Looker::new(
+            scenario,
+            &access,
+            (preflight.tells_readiness(), preflight.has_statistics),
+            setup.server_memory.clone(),
+        )
+        .await
+        .map_err(RunError::Endpoint)?;
         let origin = Origin::here();
         let begun = setup.recording.as_ref().map(|recording| {
             let header = Header::new(recording, &setup, &preflight, &origin);

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
     Interrupted, Memory, Observer, Prepared, RunError, RunResult, TICK,
@@ -85,6 +85,7 @@ impl Prepared {
                     shared.gate.stop();
                 }
                 _ = ticks.tick() => {
+                    watched.collect(&shared.seconds);
                     let progress = shared.progress();
                     observer.progress(&progress);
                     memory.look(progress.elapsed);
@@ -97,20 +98,13 @@ impl Prepared {
         memory.look_at_end();
         // Where a thread failed the others have nothing to wait for.
         abort.send_replace(done.is_err());
-        let rest = async {
-            while let Some(violation) = seen.recv().await {
-                keep(violation, &mut kept, observer);
-            }
-            collected.await.unwrap_or_default()
-        };
-        // Longer than this only a disk takes that does not answer.
         let Collected { spool: history, scene, reached, of_all, longest_wait, withheld } =
-            tokio::time::timeout(COLLECTING, rest).await.unwrap_or_default();
+            rest(collected, &mut seen, |violation| keep(violation, &mut kept, observer)).await;
         let mut tally = done.map_err(|why| shared.ran_short().map_or(RunError::Endpoint(why), RunError::Resources))?;
         let Conducted { spans: phases, broken_off } = phases.unwrap_or_default();
         tally.reached.add(&reached);
         count_others(&mut tally, &beside, of_all);
-        let (health, left) = watched.conclude(shared.clock.now(), &shared.progress());
+        let (health, series, left) = watched.conclude(shared.clock.now(), &shared.progress(), &shared.seconds);
         // What is looked at after it is as in one that was interrupted, until it is looked at.
         let why = || "the run was interrupted".to_owned();
         let mut result = RunResult {
@@ -137,6 +131,7 @@ impl Prepared {
             broken_off: broken_off.or_else(|| shared.ran_short()),
             longest_wait,
             health: Some(health),
+            series,
         };
         for violation in left {
             result.add(violation, observer);
@@ -146,6 +141,22 @@ impl Prepared {
         }
         Ok(Driven { result, withheld, history })
     }
+}
+
+/// What the collector comes to when no thread hands it anything more.
+async fn rest(
+    collected: oneshot::Receiver<Collected>,
+    seen: &mut mpsc::Receiver<Violation>,
+    mut keep: impl FnMut(Violation),
+) -> Collected {
+    let rest = async {
+        while let Some(violation) = seen.recv().await {
+            keep(violation);
+        }
+        collected.await.unwrap_or_default()
+    };
+    // Longer than this only a disk takes that does not answer.
+    tokio::time::timeout(COLLECTING, rest).await.unwrap_or_default()
 }
 
 /// Counts what no thread does: violations beside the events, and those that only all contexts together show.

@@ -7,22 +7,29 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::memory::cpu_us_of;
 pub(super) use self::memory::kilobytes;
+use self::memory::{Grown, resident};
 pub use self::memory::{Growth, MemorySource, ServerMemory};
-use self::memory::{Series, resident};
-use super::{Progress, shared::Shared};
+use super::{
+    Progress,
+    resources::{cpu_us, memory_now},
+    shared::Shared,
+};
+use crate::recorder::{Sample, Seconds, Series};
 use oracle::{
     Evidence, Subject, Violation, ViolationKind,
     diagnosis::{Cause, Clue, Explanation},
 };
-use wire::transport::{Access, Client, gauge};
+use wire::transport::{Access, Client, gauge, pending_requests};
 use workload::{
     event::Nanos,
+    model::Statistics,
     scenario::{Scenario, Target},
 };
 
 /// How often the server is asked.
-const EVERY: Duration = Duration::from_secs(1);
+const EVERY_NS: Nanos = 1_000_000_000;
 /// How long it may take to answer.
 const LIMIT: Duration = Duration::from_secs(5);
 /// For how long a server may load its other models when the run's own serves again.
@@ -72,6 +79,8 @@ pub(super) struct Looker {
     target: Target,
     /// Whether the endpoint tells readiness.
     asks: bool,
+    /// Whether it has statistics.
+    counts: bool,
     memory: Option<MemorySource>,
 }
 
@@ -86,6 +95,9 @@ pub(super) struct Look {
     server: Option<bool>,
     model: Option<bool>,
     bytes: Option<u64>,
+    cpu_us: Option<u64>,
+    statistics: Option<Statistics>,
+    pending: Option<u64>,
 }
 
 impl Looker {
@@ -93,12 +105,12 @@ impl Looker {
     pub(super) async fn new(
         scenario: &Scenario,
         access: &Access,
-        asks: bool,
+        (asks, counts): (bool, bool),
         memory: Option<MemorySource>,
     ) -> Result<Self, String> {
         let (target, limit) = (scenario.target.clone(), scenario.limits.connect_ms.duration().min(LIMIT));
         let client = Client::new(target.endpoint.for_calls(), access, limit).map_err(|error| error.to_string())?;
-        let looker = Self { client, access: access.clone(), target, asks, memory };
+        let looker = Self { client, access: access.clone(), target, asks, counts, memory };
         if let Some(source) = &looker.memory {
             let unreadable = |why| format!("the server's memory (--server-memory {source}) cannot be read: {why}");
             looker.bytes(source).await.map_err(unreadable)?;
@@ -106,10 +118,11 @@ impl Looker {
         Ok(looker)
     }
 
-    /// Waits for a second, and asks.
+    /// Waits until a second of the run is over, and asks.
     pub(super) async fn look(&self, shared: &Shared) -> Look {
         shared.gate.opened().await;
-        tokio::time::sleep(EVERY).await;
+        // At the end of each second of the run, and not a second after the last look.
+        tokio::time::sleep(Duration::from_nanos(EVERY_NS - shared.clock.now() % EVERY_NS)).await;
         let before = shared.disturbances.count();
         let memory = async { self.bytes(self.memory.as_ref()?).await.ok() };
         let readiness = async {
@@ -119,9 +132,29 @@ impl Looker {
             let (server, model) = tokio::join!(self.client.server_ready(), self.client.model_ready(&self.target.model));
             (server.ok(), model.ok())
         };
-        let ((server, model), bytes) = tokio::join!(readiness, memory);
+        let statistics =
+            async { if self.counts { self.client.statistics(&self.target.model).await.ok() } else { None } };
+        let pending = async {
+            let metrics = self.target.metrics.as_ref()?;
+            pending_requests(metrics, &self.access, &self.target.model, LIMIT).await.ok()
+        };
+        let ((server, model), bytes, statistics, pending) = tokio::join!(readiness, memory, statistics, pending);
+        let cpu_us = match self.memory {
+            Some(MemorySource::Process(pid)) => cpu_us_of(pid),
+            _ => None,
+        };
         let is_disturbed = shared.disturbances.is_under_way() || shared.disturbances.count() != before;
-        Look { is_disturbed, disturbances: shared.disturbances.count(), asked: self.asks, server, model, bytes }
+        Look {
+            is_disturbed,
+            disturbances: shared.disturbances.count(),
+            asked: self.asks,
+            server,
+            model,
+            bytes,
+            cpu_us,
+            statistics,
+            pending,
+        }
     }
 
     async fn bytes(&self, source: &MemorySource) -> Result<u64, String> {
@@ -142,7 +175,8 @@ pub(super) struct Watched {
     health: Health,
     /// The spans that have no end yet.
     open: Vec<Open>,
-    memory: Series,
+    memory: Grown,
+    series: Series,
     /// How much the run had done to the server by the last look, and when that was seen to be more than before.
     disturbances: u64,
     disturbed_at: Option<Nanos>,
@@ -164,6 +198,18 @@ impl Watched {
     /// Takes in a look. Returns the violations of the look before.
     pub(super) fn take(&mut self, look: Look, now: Nanos, progress: &Progress) -> Vec<Violation> {
         let violations = self.violations(progress.completed);
+        self.series.sample(Sample {
+            at: now,
+            in_flight: progress.waiting(),
+            slots_taken: progress.slots_taken,
+            starts_waiting: progress.starts_waiting,
+            client_cpu_us: cpu_us(),
+            client_memory: memory_now(),
+            statistics: look.statistics,
+            pending: look.pending,
+            server_memory: look.bytes,
+            server_cpu_us: look.cpu_us,
+        });
         let is_disturbed = look.is_disturbed || look.disturbances != self.disturbances;
         if is_disturbed {
             (self.disturbances, self.disturbed_at) = (look.disturbances, Some(now));
@@ -184,7 +230,7 @@ impl Watched {
         }
         if is_disturbed {
             // Another process, or a model that was loaded anew.
-            self.memory = Series::default();
+            self.memory = Grown::default();
         } else if let Some(bytes) = look.bytes {
             self.memory.add(now, progress.sequences, bytes);
         }
@@ -221,15 +267,26 @@ impl Watched {
         self.found.drain(..).map(|found| found.violation(spans[found.index].from_ns, executed)).collect()
     }
 
+    /// Takes in the seconds that are over.
+    pub(super) fn collect(&mut self, seconds: &Seconds) {
+        seconds.collect(&mut self.series);
+    }
+
     /// What is known when the run is over, and the violations that are left.
-    pub(super) fn conclude(mut self, now: Nanos, progress: &Progress) -> (Health, Vec<Violation>) {
+    pub(super) fn conclude(
+        mut self,
+        now: Nanos,
+        progress: &Progress,
+        seconds: &Seconds,
+    ) -> (Health, Series, Vec<Violation>) {
+        self.collect(seconds);
         let mut violations = self.violations(progress.completed);
         for span in self.open {
             self.health.not_ready[span.index].executed = progress.completed.saturating_sub(span.executed);
         }
         let memory = self.memory.judged();
         violations.extend(memory.as_ref().and_then(|memory| memory.violation(now)));
-        (Health { memory, ..self.health }, violations)
+        (Health { memory, ..self.health }, self.series, violations)
     }
 }
 

@@ -28,6 +28,11 @@ pub struct Host {
 }
 
 impl Origin {
+    /// When the run began.
+    pub(crate) fn started(&self) -> SystemTime {
+        humantime::parse_rfc3339(&self.started_at).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
     /// Now, on this machine.
     pub(super) fn here() -> Self {
         let cpus = std::thread::available_parallelism().ok().and_then(|cpus| u64::try_from(cpus.get()).ok());

@@ -144,6 +144,11 @@ impl Memory {
     }
 }
 
+/// The memory of this process, in bytes; none where the system does not tell.
+pub(super) fn memory_now() -> Option<u64> {
+    memory_of_this_process("VmRSS:")
+}
+
 fn memory_of_this_process(key: &str) -> Option<u64> {
     kilobytes(&fs::read_to_string("/proc/self/status").ok()?, key)
 }

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     preflight::Preflight,
     probe::site::{Clock, Liveness, Site},
-    recorder::{Recorder, trace},
+    recorder::{Recorder, Seconds, trace},
 };
 use oracle::Ruling;
 use wire::{
@@ -57,6 +57,7 @@ pub(super) struct Shared {
     /// By population: the iterations that begin at a rate. None of those that are given do.
     pub(super) arrivals: Vec<Option<Arrivals>>,
     pub(super) disturbances: Disturbances,
+    pub(super) seconds: Seconds,
     pub(super) threads: Vec<ThreadProgress>,
     /// A connection of each worker, for its neighbour.
     lent: Vec<OnceLock<Link>>,
@@ -82,6 +83,7 @@ impl Shared {
             gate: Gate::new(threads),
             liveness: Liveness::default(),
             disturbances: Disturbances::default(),
+            seconds: Seconds::default(),
             threads: (0..threads).map(|_| ThreadProgress::default()).collect(),
         }
     }

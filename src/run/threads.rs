@@ -89,7 +89,13 @@ async fn run_workers(
     mut aborted: watch::Receiver<bool>,
 ) -> Result<Tally, String> {
     let Shared { setup: Setup { scenario, .. }, preflight, .. } = &**shared;
-    let recorder = Recorder::of(scenario, preflight.rules(scenario), preflight.limits.threshold, Some(tap));
+    let recorder = Recorder::of(
+        scenario,
+        preflight.rules(scenario),
+        preflight.limits.threshold,
+        Some(tap),
+        shared.seconds.clone(),
+    );
     let recorder = Rc::new(RefCell::new(recorder));
     let local = LocalSet::new();
     let alarms = Rc::new(Alarms::default());

@@ -39,6 +39,7 @@ mod reference_without_formula;
 mod replay;
 mod repository;
 mod run;
+mod series;
 mod slots;
 mod suite;
 mod transports;

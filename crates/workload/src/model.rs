@@ -50,6 +50,17 @@ pub struct Counted {
     pub execution: u64,
 }
 
+/// What a model's statistics say, its versions together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Requests, inferences and executions.
+    pub counted: Counted,
+    /// How long requests that succeeded waited in the server, in ns, all together.
+    pub queue_ns: u64,
+    /// How long the model computed for them with its inputs and outputs, in ns, all together.
+    pub compute_ns: u64,
+}
+
 /// What a model's configuration says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a configuration has them side by side")]

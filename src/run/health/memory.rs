@@ -58,6 +58,17 @@ pub(super) fn resident(pid: u32) -> Result<u64, String> {
     kilobytes(&status, "VmRSS:").ok_or_else(|| format!("{path} has no VmRSS: the process has ended"))
 }
 
+/// The CPU time of a process of this machine since it began, user and system, in µs; none where the system does not tell.
+pub(super) fn cpu_us_of(pid: u32) -> Option<u64> {
+    /// What Linux shows to processes, on every machine.
+    const TICKS_PER_SECOND: u64 = 100;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before it may have any characters.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let ticks: u64 = fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse().unwrap_or(0)).sum();
+    Some(ticks * 1_000_000 / TICKS_PER_SECOND)
+}
+
 /// A value of `/proc/PID/status` in bytes, which has it in kB.
 pub(in crate::run) fn kilobytes(status: &str, key: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
@@ -100,7 +111,7 @@ struct Point {
 
 /// The looks at the memory; of a long run every second one, every fourth, and so on.
 #[derive(Debug, Default)]
-pub(super) struct Series {
+pub(super) struct Grown {
     points: Vec<Point>,
     /// How often every second one was left out.
     thinned: u32,
@@ -108,7 +119,7 @@ pub(super) struct Series {
     last: Option<Point>,
 }
 
-impl Series {
+impl Grown {
     const POINTS_MAX: usize = 512;
     /// Parts of the sequences. In a part the least counts: what is there when the fewest requests are unanswered.
     const PARTS: u64 = 8;

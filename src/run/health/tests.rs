@@ -6,12 +6,14 @@ fn progress(completed: u64, sequences: u64) -> Progress {
     Progress { completed, sequences, ..Progress::default() }
 }
 
+/// A look at a server that is ready.
+fn yes() -> Look {
+    look(Some(true), Some(true))
+}
+
 fn look(server: Option<bool>, model: Option<bool>) -> Look {
     Look { asked: true, server, model, ..Look::default() }
 }
-
-const YES: Look =
-    Look { is_disturbed: false, disturbances: 0, asked: true, server: Some(true), model: Some(true), bytes: None };
 
 /// What comes of these looks, one each second, with ten requests answered between them.
 fn watched(looks: &[Look]) -> (Health, Vec<Violation>) {
@@ -22,14 +24,14 @@ fn watched(looks: &[Look]) -> (Health, Vec<Violation>) {
         violations.extend(watched.take(*look, now, &progress(answered, 0)));
     }
     let answered = 10 * (looks.len() as u64 + 1);
-    let (health, rest) = watched.conclude(now + SECOND, &progress(answered, 0));
+    let (health, _, rest) = watched.conclude(now + SECOND, &progress(answered, 0), &Seconds::default());
     violations.extend(rest);
     (health, violations)
 }
 
 #[test]
 fn a_server_that_is_always_ready_is_not_accused() {
-    let (health, violations) = watched(&[YES; 5]);
+    let (health, violations) = watched(&[yes(); 5]);
     assert_eq!((health, violations), (Health { asked: 10, ..Health::default() }, Vec::new()));
 }
 
@@ -42,7 +44,7 @@ fn an_endpoint_that_tells_no_readiness_is_not_asked() {
 #[test]
 fn a_model_that_is_said_not_to_be_ready_is_a_violation_with_its_time() {
     let no = look(Some(true), Some(false));
-    let (health, violations) = watched(&[YES, no, no, YES, no]);
+    let (health, violations) = watched(&[yes(), no, no, yes(), no]);
     let of = Subject::Model;
     let spans = [
         NotReady { of, from_ns: 2 * SECOND, until_ns: Some(4 * SECOND), executed: 20, asked_for: false },
@@ -62,7 +64,7 @@ fn a_server_that_is_not_ready_and_answers_nothing_may_be_ending() {
     let violations = watched.take(look(None, None), 2 * SECOND, &progress(7, 0));
     assert_eq!(violations[0].explanations[0].cause, Cause::Unloaded);
     assert_eq!(violations.len(), 1);
-    let (health, rest) = watched.conclude(3 * SECOND, &progress(7, 0));
+    let (health, _, rest) = watched.conclude(3 * SECOND, &progress(7, 0), &Seconds::default());
     assert_eq!((health.asked, health.unanswered, rest), (4, 3, Vec::new()));
 }
 
@@ -70,12 +72,12 @@ fn a_server_that_is_not_ready_and_answers_nothing_may_be_ending() {
 fn what_the_run_does_to_the_server_may_take_it_out_of_service() {
     let no = look(Some(false), Some(false));
     let disturbed = Look { is_disturbed: true, ..no };
-    let (health, violations) = watched(&[YES, disturbed, disturbed, YES]);
+    let (health, violations) = watched(&[yes(), disturbed, disturbed, yes()]);
     assert_eq!(violations, []);
     assert!(health.not_ready.len() == 2 && health.not_ready.iter().all(|span| span.asked_for), "{health:?}");
 
     // The model has to be ready again when that is done. The server may still load others, for a minute.
-    let (health, violations) = watched(&[YES, disturbed, no, YES]);
+    let (health, violations) = watched(&[yes(), disturbed, no, yes()]);
     assert_eq!(violations.len(), 1, "{violations:#?}");
     let spans: Vec<_> =
         health.not_ready.iter().map(|span| (span.of, span.asked_for, span.from_ns / SECOND, span.until_ns)).collect();
@@ -87,12 +89,12 @@ fn what_the_run_does_to_the_server_may_take_it_out_of_service() {
 
     // What began and ended between two looks counts, too.
     let after = Look { disturbances: 2, ..look(Some(false), Some(true)) };
-    assert_eq!(watched(&[YES, after, Look { disturbances: 2, ..YES }]).1, []);
+    assert_eq!(watched(&[yes(), after, Look { disturbances: 2, ..yes() }]).1, []);
 }
 
 #[test]
 fn a_server_that_flips_for_ever_fills_nothing() {
-    let looks: Vec<_> = [look(Some(false), Some(true)), YES].repeat(500);
+    let looks: Vec<_> = [look(Some(false), Some(true)), yes()].repeat(500);
     let (health, violations) = watched(&looks);
     assert_eq!((health.not_ready.len(), violations.len()), (SPANS_MAX, SPANS_MAX));
 }
@@ -101,10 +103,10 @@ fn a_server_that_flips_for_ever_fills_nothing() {
 fn memory(seconds: u64, bytes: impl Fn(u64) -> u64) -> Option<ServerMemory> {
     let mut watched = Watched::default();
     for second in 1..=seconds {
-        let look = Look { bytes: Some(bytes(second)), ..YES };
+        let look = Look { bytes: Some(bytes(second)), ..yes() };
         watched.take(look, second * SECOND, &progress(0, second * 50));
     }
-    let (health, violations) = watched.conclude(seconds * SECOND, &progress(0, seconds * 50));
+    let (health, _, violations) = watched.conclude(seconds * SECOND, &progress(0, seconds * 50), &Seconds::default());
     let is_steady = health.memory.as_ref().and_then(|memory| memory.growth).is_some_and(|growth| growth.is_steady);
     assert_eq!(violations.len(), usize::from(is_steady), "{violations:#?}");
     health.memory

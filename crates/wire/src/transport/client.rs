@@ -18,7 +18,7 @@ use super::{
 use crate::proto::{self, model_metadata_response::TensorMetadata, model_repository_parameter::ParameterChoice};
 use workload::{
     endpoint::{Endpoint, Protocol},
-    model::Counted,
+    model::{Counted, Statistics},
     tensor::TensorSpec,
 };
 
@@ -317,20 +317,28 @@ impl Client {
 
     /// What the model's statistics say, all its versions together.
     pub async fn counted(&self, model: &str) -> Result<Counted, CallError> {
+        Ok(self.statistics(model).await?.counted)
+    }
+
+    /// The same, with how long requests waited and how long the model computed.
+    pub async fn statistics(&self, model: &str) -> Result<Statistics, CallError> {
         let conduit = match &self.over {
             Over::Grpc(conduit) => conduit,
-            Over::Http(http) => return self.limited(http.counted(model)).await,
+            Over::Http(http) => return self.limited(http.statistics(model)).await,
         };
         let request = proto::ModelStatisticsRequest { name: model.to_owned(), ..Default::default() };
         let statistics: proto::ModelStatisticsResponse = self.call(conduit, "ModelStatistics", request).await?;
-        let mut counted = Counted::default();
+        let Statistics { mut counted, mut queue_ns, mut compute_ns } = Statistics::default();
         for version in statistics.model_stats.iter().filter(|version| version.name == model) {
             let requests = version.inference_stats.unwrap_or_default();
             counted.success += requests.success.unwrap_or_default().count;
             counted.fail += requests.fail.unwrap_or_default().count;
             counted.inference += version.inference_count;
             counted.execution += version.execution_count;
+            queue_ns += requests.queue.unwrap_or_default().ns;
+            let computing = [requests.compute_input, requests.compute_infer, requests.compute_output];
+            compute_ns += computing.into_iter().flatten().map(|part| part.ns).sum::<u64>();
         }
-        Ok(counted)
+        Ok(Statistics { counted, queue_ns, compute_ns })
     }
 }

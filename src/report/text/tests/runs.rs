@@ -8,7 +8,7 @@ use crate::{
         Hints, Part,
         tests::{scenario, told},
     },
-    recorder::{Tally, Waits},
+    recorder::{Series, Tally, Waits},
     report::{ScenarioOutcome, SuiteResult, SuiteRow, write_suite_header},
     run::{Interrupted, Origin, RunResult},
 };
@@ -67,6 +67,7 @@ fn summary(text: &str, hints: Hints) -> Summary {
         longest_wait: None,
         go_aways: GoAways::default(),
         health: None,
+        series: Series::default(),
     };
     let scenario_name = "test".to_owned();
     Summary { scenario, scenario_name, seed: Seed(42), replay: "REPLAY".to_owned(), embedded: None, result }

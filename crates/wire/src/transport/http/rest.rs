@@ -8,7 +8,7 @@ use super::{
     super::{call_error::CallError, client::Declared},
     Body, Connections, over_http, path_of, path_under,
 };
-use workload::{model::Counted, scenario::Compression};
+use workload::{model::Statistics, scenario::Compression};
 
 #[derive(Deserialize)]
 struct Server {
@@ -23,7 +23,7 @@ struct Listed {
 }
 
 #[derive(Deserialize)]
-struct Statistics {
+struct Stats {
     model_stats: Vec<OfAVersion>,
 }
 
@@ -43,12 +43,17 @@ struct OfAVersion {
 struct OfRequests {
     success: Count,
     fail: Count,
+    queue: Count,
+    compute_input: Count,
+    compute_infer: Count,
+    compute_output: Count,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Count {
     count: u64,
+    ns: u64,
 }
 
 impl Connections {
@@ -119,16 +124,19 @@ impl Connections {
         self.bytes(Method::GET, path_of(model, "/config"), Vec::new()).await
     }
 
-    pub(in crate::transport) async fn counted(&self, model: &str) -> Result<Counted, CallError> {
-        let Statistics { model_stats } = self.get(path_of(model, "/stats")).await?;
-        let mut counted = Counted::default();
+    pub(in crate::transport) async fn statistics(&self, model: &str) -> Result<Statistics, CallError> {
+        let Stats { model_stats } = self.get(path_of(model, "/stats")).await?;
+        let Statistics { mut counted, mut queue_ns, mut compute_ns } = Statistics::default();
         for version in model_stats.iter().filter(|version| version.name == model) {
             counted.success += version.inference_stats.success.count;
             counted.fail += version.inference_stats.fail.count;
             counted.inference += version.inference_count;
             counted.execution += version.execution_count;
+            let OfRequests { queue, compute_input, compute_infer, compute_output, .. } = &version.inference_stats;
+            queue_ns += queue.ns;
+            compute_ns += [compute_input, compute_infer, compute_output].map(|part| part.ns).iter().sum::<u64>();
         }
-        Ok(counted)
+        Ok(Statistics { counted, queue_ns, compute_ns })
     }
 
     async fn get<T: DeserializeOwned>(&self, at: Uri) -> Result<T, CallError> {

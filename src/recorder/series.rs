@@ -1,0 +1,289 @@
+//! What happened in each second of a run, or in each of longer intervals where it is long.
+
+use std::{
+    mem,
+    sync::{Arc, Mutex},
+};
+
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
+
+use super::Times;
+use workload::{event::Nanos, model::Statistics};
+
+/// How many intervals are kept. Where there would be more, each two become one.
+const INTERVALS_MAX: usize = 600;
+const SECOND: Nanos = 1_000_000_000;
+
+/// What was counted in an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// Requests sent.
+    pub(crate) requests: u64,
+    /// Requests answered in whatever way.
+    pub(crate) responses: u64,
+    /// Of these, good ones.
+    pub(crate) good: u64,
+    /// Sequences begun.
+    pub(crate) sequences: u64,
+    pub(crate) violations: u64,
+}
+
+impl Counted {
+    fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.responses += other.responses;
+        self.good += other.good;
+        self.sequences += other.sequences;
+        self.violations += other.violations;
+    }
+}
+
+/// How client and server were at a time: once a second, and of a longer interval at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sample {
+    pub(crate) at: Nanos,
+    /// Requests without a response.
+    pub(crate) in_flight: u64,
+    /// Slots that are certainly taken.
+    pub(crate) slots_taken: u64,
+    /// STARTs without a response.
+    pub(crate) starts_waiting: u64,
+    /// CPU time of the client's process since it began, in µs.
+    pub(crate) client_cpu_us: u64,
+    /// Its memory, in bytes.
+    pub(crate) client_memory: Option<u64>,
+    /// What the model's statistics said.
+    pub(crate) statistics: Option<Statistics>,
+    /// Requests that were pending in the server.
+    pub(crate) pending: Option<u64>,
+    /// The server's memory, in bytes.
+    pub(crate) server_memory: Option<u64>,
+    /// CPU time of the server's process since it began, in µs.
+    pub(crate) server_cpu_us: Option<u64>,
+}
+
+/// Times in a form that takes little memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Packed(Vec<u8>);
+
+impl Packed {
+    fn of(times: &Times) -> Self {
+        let mut bytes = Vec::new();
+        if times.count() > 0 {
+            V2Serializer::new().serialize(&times.0, &mut bytes).expect("memory takes them");
+        }
+        Self(bytes)
+    }
+
+    pub(crate) fn times(&self) -> Times {
+        let unpacked = |bytes: &Vec<u8>| Deserializer::new().deserialize(&mut bytes.as_slice()).map(Times);
+        if self.0.is_empty() { Times::default() } else { unpacked(&self.0).expect("it was packed here") }
+    }
+
+    fn add(&mut self, other: &Self) {
+        if self.0.is_empty() {
+            self.0.clone_from(&other.0);
+        } else if !other.0.is_empty() {
+            let mut times = self.times();
+            times.add(&other.times());
+            *self = Self::of(&times);
+        }
+    }
+}
+
+/// The times of an interval.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Timed<T> {
+    pub(crate) step: T,
+    pub(crate) sequence: T,
+    pub(crate) slot: T,
+}
+
+/// What happened in an interval.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interval {
+    pub(crate) counted: Counted,
+    pub(crate) times: Timed<Packed>,
+    /// The latest in it.
+    pub(crate) sample: Option<Sample>,
+}
+
+impl Interval {
+    /// Adds what else happened in it, or after it.
+    fn add(&mut self, other: &Self) {
+        self.counted.add(&other.counted);
+        self.times.step.add(&other.times.step);
+        self.times.sequence.add(&other.times.sequence);
+        self.times.slot.add(&other.times.slot);
+        self.sample = other.sample.or(self.sample);
+    }
+}
+
+/// The second that a thread counts.
+#[derive(Debug, Default)]
+pub(super) struct Now {
+    /// Its number, from 0.
+    second: u64,
+    pub(super) counted: Counted,
+    pub(super) times: Timed<Times>,
+}
+
+impl Now {
+    /// Goes on to the second that has this time in it. Returns the one before with its number, where that is another and has something.
+    pub(super) fn go_on(&mut self, at: Nanos) -> Option<(u64, Interval)> {
+        // A history has the events of several threads, which are a little out of order.
+        let second = (at / SECOND).max(self.second);
+        if second == self.second { None } else { self.close(second) }
+    }
+
+    fn close(&mut self, next: u64) -> Option<(u64, Interval)> {
+        let second = mem::replace(&mut self.second, next);
+        let counted = mem::take(&mut self.counted);
+        let Timed { step, sequence, slot } = &mut self.times;
+        let times = Timed { step: Packed::of(step), sequence: Packed::of(sequence), slot: Packed::of(slot) };
+        for times in [step, sequence, slot] {
+            times.0.reset();
+        }
+        (counted != Counted::default()).then_some((second, Interval { counted, times, sample: None }))
+    }
+
+    /// What is left when nothing more happens.
+    pub(super) fn end(&mut self) -> Option<(u64, Interval)> {
+        self.close(self.second)
+    }
+}
+
+/// The intervals of a run.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// How many seconds each interval has.
+    pub(crate) seconds: u64,
+    /// From the run's beginning on, without gaps.
+    pub(crate) intervals: Vec<Interval>,
+}
+
+impl Default for Series {
+    fn default() -> Self {
+        Self { seconds: 1, intervals: Vec::new() }
+    }
+}
+
+impl Series {
+    /// Adds what happened in a second, or how it was.
+    pub(crate) fn add(&mut self, second: u64, interval: &Interval) {
+        while second / self.seconds >= INTERVALS_MAX as u64 {
+            self.widen();
+        }
+        let place = usize::try_from(second / self.seconds).expect("few intervals");
+        if self.intervals.len() <= place {
+            self.intervals.resize_with(place + 1, Interval::default);
+        }
+        self.intervals[place].add(interval);
+    }
+
+    /// Takes in how it was, which is looked at when a second is just over.
+    pub(crate) fn sample(&mut self, sample: Sample) {
+        self.add(
+            sample.at.saturating_sub(SECOND / 2) / SECOND,
+            &Interval { sample: Some(sample), ..Interval::default() },
+        );
+    }
+
+    fn widen(&mut self) {
+        self.seconds *= 2;
+        let wider = self.intervals.chunks(2).map(|two| {
+            let mut one = two[0].clone();
+            two[1..].iter().for_each(|next| one.add(next));
+            one
+        });
+        self.intervals = wider.collect();
+    }
+}
+
+/// Where the threads of a run leave the seconds that are over, for the thread that puts them together: none of them waits for that.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seconds(Arc<Mutex<Vec<(u64, Interval)>>>);
+
+impl Seconds {
+    pub(super) fn leave(&self, second: (u64, Interval)) {
+        self.0.lock().expect("no thread fails while it has it").push(second);
+    }
+
+    /// Puts those that are there into the series.
+    pub(crate) fn collect(&self, series: &mut Series) {
+        let seconds = mem::take(&mut *self.0.lock().expect("no thread fails while it has it"));
+        for (second, interval) in &seconds {
+            series.add(*second, interval);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(requests: u64, ms: &[u64]) -> Interval {
+        let mut now = Now { counted: Counted { requests, ..Counted::default() }, ..Now::default() };
+        for ms in ms {
+            now.times.step.record(0, ms * 1_000_000);
+        }
+        now.end().expect("something").1
+    }
+
+    fn shown(series: &Series) -> Vec<(u64, u64, u64)> {
+        let of = |its: &Interval| {
+            let times = its.times.step.times();
+            (its.counted.requests, times.count(), times.max_us() / 1000)
+        };
+        series.intervals.iter().map(of).collect()
+    }
+
+    #[test]
+    fn a_thread_leaves_each_second_that_has_something() {
+        let (mut now, seconds, mut series) = (Now::default(), Seconds::default(), Series::default());
+        for (at, took) in [(0, 1), (999_999_999, 2), (1_000_000_000, 3), (4_500_000_000, 4), (4_400_000_000, 5)] {
+            if let Some(second) = now.go_on(at) {
+                seconds.leave(second);
+            }
+            now.counted.requests += 1;
+            now.times.step.record(0, took * 1_000_000);
+        }
+        seconds.leave(now.end().expect("the last second has something"));
+        seconds.collect(&mut series);
+        assert_eq!(shown(&series), [(2, 2, 2), (1, 1, 3), (0, 0, 0), (0, 0, 0), (2, 2, 5)]);
+        assert!(now.end().is_none() && now.go_on(9_000_000_000).is_none(), "nothing happened since");
+    }
+
+    #[test]
+    fn several_threads_are_merged_exactly() {
+        let mut series = Series::default();
+        let mut all = Times::default();
+        for thread in 1..=3 {
+            let ms: Vec<_> = (1..=50).map(|step| step * thread).collect();
+            for ms in &ms {
+                all.record(0, ms * 1_000_000);
+            }
+            series.add(0, &second(50, &ms));
+        }
+        let merged = series.intervals[0].times.step.times();
+        assert_eq!(merged.0, all.0);
+    }
+
+    #[test]
+    fn a_long_run_has_longer_intervals_and_loses_nothing() {
+        let mut series = Series::default();
+        let seconds = 2 * INTERVALS_MAX as u64 + 1;
+        for number in 0..seconds {
+            series.add(number, &second(1, &[number % 7 + 1]));
+            series.sample(Sample { at: (number + 1) * SECOND, in_flight: number, ..Sample::default() });
+        }
+        assert_eq!((series.seconds, series.intervals.len()), (4, INTERVALS_MAX / 2 + 1));
+        let all = shown(&series);
+        assert_eq!((all[0], all[1]), ((4, 4, 4), (4, 4, 7)));
+        assert_eq!(all.iter().map(|(requests, ..)| requests).sum::<u64>(), seconds);
+        assert_eq!(series.intervals[1].sample.map(|sample| sample.in_flight), Some(7), "that of its end");
+        // What comes late finds its interval.
+        series.add(5, &second(1, &[90]));
+        assert_eq!(shown(&series)[1], (5, 5, 90));
+    }
+}

@@ -1,0 +1,172 @@
+//! What happened in each interval of a run, for machines: as rows, as CSV, and as a log of histograms.
+
+use std::time::Duration;
+
+use hdrhistogram::serialization::{
+    V2DeflateSerializer,
+    interval_log::{IntervalLogWriterBuilder, Tag},
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Summary;
+use crate::recorder::{Interval, Packed, Sample, Series};
+use workload::model::Statistics;
+
+/// An interval. What was not measured is null, or empty in CSV.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct Row {
+    /// When it began, in seconds since the run began.
+    at_s: u64,
+    /// How long it is in seconds; the last one may be cut short by the run's end.
+    lasts_s: u64,
+    /// Requests sent.
+    requests: u64,
+    /// Requests answered in whatever way.
+    responses: u64,
+    /// Of these, good ones.
+    good: u64,
+    /// Sequences begun.
+    sequences: u64,
+    violations: u64,
+    step_p50_us: Option<u64>,
+    step_p99_us: Option<u64>,
+    step_max_us: Option<u64>,
+    sequence_p50_us: Option<u64>,
+    sequence_p99_us: Option<u64>,
+    sequence_max_us: Option<u64>,
+    slot_wait_p50_us: Option<u64>,
+    slot_wait_p99_us: Option<u64>,
+    slot_wait_max_us: Option<u64>,
+    /// Requests without a response, at its end.
+    in_flight: Option<u64>,
+    /// Slots that are certainly taken, at its end.
+    slots_taken: Option<u64>,
+    /// STARTs without a response, at its end.
+    starts_waiting: Option<u64>,
+    /// CPU time of the client in it, in percent of one core.
+    client_cpu_percent: Option<f64>,
+    client_memory_bytes: Option<u64>,
+    /// Executions of the model in it.
+    executions: Option<u64>,
+    /// Inferences of an execution in it, on average.
+    mean_batch: Option<f64>,
+    /// How long a request that succeeded in it waited in the server, on average.
+    server_queue_us: Option<f64>,
+    /// How long the model computed for such a request, on average, with its inputs and outputs.
+    server_compute_us: Option<f64>,
+    /// Requests pending in the server, at its end.
+    server_pending: Option<u64>,
+    server_memory_bytes: Option<u64>,
+    /// CPU time of the server's process in it, in percent of one core.
+    server_cpu_percent: Option<f64>,
+}
+
+/// The p50, the p99 and the maximum, where anything was measured.
+fn percentiles(times: &Packed) -> [Option<u64>; 3] {
+    let times = times.times();
+    let at = |quantile| (times.count() > 0).then(|| times.at_quantile_us(quantile));
+    [at(0.5), at(0.99), at(1.0)]
+}
+
+/// What rose between two looks, as a share of another thing that rose.
+#[expect(clippy::cast_precision_loss)]
+fn ratio(rose: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| rose as f64 / of as f64)
+}
+
+impl Row {
+    fn of(at_s: u64, lasts_s: u64, interval: &Interval, before: Option<Sample>) -> Self {
+        let Interval { counted, times, sample } = interval;
+        let [step_p50_us, step_p99_us, step_max_us] = percentiles(&times.step);
+        let [sequence_p50_us, sequence_p99_us, sequence_max_us] = percentiles(&times.sequence);
+        let [slot_wait_p50_us, slot_wait_p99_us, slot_wait_max_us] = percentiles(&times.slot);
+        // What counts up says something only beside the look before.
+        let both = before.zip(*sample);
+        let passed_us = both.map_or(0, |(before, now)| now.at.saturating_sub(before.at) / 1000);
+        let percent = |of: fn(&Sample) -> Option<u64>| {
+            let (before, now) = both?;
+            Some(ratio(of(&now)?.checked_sub(of(&before)?)?, passed_us)? * 100.0)
+        };
+        let statistics = both.and_then(|(before, now)| Some((before.statistics?, now.statistics?)));
+        // A server that was started anew counts from 0.
+        let rose = |of: fn(&Statistics) -> u64| statistics.and_then(|(before, now)| of(&now).checked_sub(of(&before)));
+        let executions = rose(|its| its.counted.execution);
+        let succeeded = rose(|its| its.counted.success).unwrap_or(0);
+        let mean_us = |ns: Option<u64>| Some(ratio(ns?, succeeded)? / 1000.0);
+        Self {
+            at_s,
+            lasts_s,
+            requests: counted.requests,
+            responses: counted.responses,
+            good: counted.good,
+            sequences: counted.sequences,
+            violations: counted.violations,
+            step_p50_us,
+            step_p99_us,
+            step_max_us,
+            sequence_p50_us,
+            sequence_p99_us,
+            sequence_max_us,
+            slot_wait_p50_us,
+            slot_wait_p99_us,
+            slot_wait_max_us,
+            in_flight: sample.map(|its| its.in_flight),
+            slots_taken: sample.map(|its| its.slots_taken),
+            starts_waiting: sample.map(|its| its.starts_waiting),
+            client_cpu_percent: percent(|its| Some(its.client_cpu_us)),
+            client_memory_bytes: sample.and_then(|its| its.client_memory),
+            executions,
+            mean_batch: rose(|its| its.counted.inference).and_then(|inferences| ratio(inferences, executions?)),
+            server_queue_us: mean_us(rose(|its| its.queue_ns)),
+            server_compute_us: mean_us(rose(|its| its.compute_ns)),
+            server_pending: sample.and_then(|its| its.pending),
+            server_memory_bytes: sample.and_then(|its| its.server_memory),
+            server_cpu_percent: percent(|its| its.server_cpu_us),
+        }
+    }
+}
+
+/// A row for each interval.
+pub(super) fn rows(series: &Series) -> Vec<Row> {
+    let mut before = None;
+    let row = |(place, interval): (u64, &Interval)| {
+        let row = Row::of(place * series.seconds, series.seconds, interval, before);
+        before = interval.sample.or(before);
+        row
+    };
+    (0..).zip(&series.intervals).map(row).collect()
+}
+
+/// The rows as CSV, with a line of titles.
+pub(super) fn to_csv(summary: &Summary) -> Vec<u8> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows(&summary.result.series) {
+        writer.serialize(row).expect("memory takes flat rows");
+    }
+    writer.into_inner().expect("memory takes it")
+}
+
+/// The histograms of the intervals as a log for the tools of `HdrHistogram`. The tags `step`, `sequence` and `slot-wait` tell them apart;
+/// times are in µs, and maxima in ms.
+pub(super) fn to_hdr_log(summary: &Summary) -> Vec<u8> {
+    let series = &summary.result.series;
+    let mut bytes = Vec::new();
+    let mut serializer = V2DeflateSerializer::new();
+    let began = summary.result.origin.started();
+    let mut builder = IntervalLogWriterBuilder::new();
+    builder.with_start_time(began).with_base_time(began).with_max_value_divisor(1000.0);
+    let mut writer = builder.begin_log_with(&mut bytes, &mut serializer).expect("memory takes it");
+    for (place, interval) in (0..).zip(&series.intervals) {
+        let times = &interval.times;
+        for (tag, times) in [("step", &times.step), ("sequence", &times.sequence), ("slot-wait", &times.slot)] {
+            let (from, lasts) = (Duration::from_secs(place * series.seconds), Duration::from_secs(series.seconds));
+            let times = times.times();
+            if times.count() > 0 {
+                let written = writer.write_histogram(times.histogram(), from, lasts, Tag::new(tag));
+                written.expect("memory takes it");
+            }
+        }
+    }
+    bytes
+}
