@@ -20,10 +20,7 @@ use workload::{
     tensor::{Tensor, TensorData, TensorSpec},
 };
 
-use nix::sys::{
-    resource::{UsageWho, getrusage},
-    time::{TimeVal, TimeValLike as _},
-};
+use nix::time::{ClockId, clock_gettime};
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
@@ -123,9 +120,8 @@ fn rules() -> Rules {
 
 /// The time that this thread has run for. Other programs that use the machine are not in it.
 fn cpu_time() -> Duration {
-    let usage = getrusage(UsageWho::RUSAGE_THREAD).expect("the system counts it");
-    let of = |time: TimeVal| Duration::from_micros(u64::try_from(time.num_microseconds()).expect("not before 0"));
-    of(usage.user_time()) + of(usage.system_time())
+    // What the system counts of a thread's resources may be in ticks of its timer.
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("the system counts it").into()
 }
 
 fn measure(rounds: u32, name: &str, mut conversation: impl FnMut(&mut Writer)) {

@@ -2,7 +2,8 @@
 
 The tool sends sequences at each rate to a reference server on the same machine, at equal intervals and as a Poisson process. A step is
 late by the time from when it was due to when it is handed to the connection; only steps count for which the client waited, because the
-server is not late with the others. The rates take turns, round by round.
+server is not late with the others. The rates take turns, round by round. One row has a new stream for each sequence, which costs the
+client more than the request; the others keep their streams.
 """
 
 import json
@@ -20,8 +21,9 @@ COLUMNS = {
     "sequences_per_second": ("sequences/s", 0),
     "cpu_us_per_request": ("CPU us/request", 1),
 }
-RATES = ((1_000, "constant"), (10_000, "constant"), (10_000, "poisson"))
-LIMITED = (10_000, "constant")
+KEPT, NEW = "per-context", "per-sequence"
+ROWS = ((1_000, "constant", KEPT), (10_000, "constant", KEPT), (10_000, "poisson", KEPT), (10_000, "constant", NEW))
+LIMITED = ROWS[1]
 LATE_US_MAX = 100
 QUICK = {"rounds": 1, "seconds": 1}
 # One step is a whole sequence, so that the rate is that of requests, too.
@@ -32,11 +34,14 @@ rare = 0
 rare_probability = 0.0
 
 [patterns]
-common = { valid = 1.0 }
+common = {{ valid = 1.0 }}
 
 [length]
 min = 1
 constant = 1
+
+[sending]
+stream = "{stream}"
 
 [limits]
 quiet_ms = 50
@@ -48,13 +53,13 @@ check = false
 
 def add_options(parser):
     parser.add_argument("--rounds", type=positive, default=5, metavar="N", help="number of rounds (default: %(default)s)")
-    parser.add_argument("--seconds", type=positive, default=10, metavar="N", help="length of each run (default: %(default)s)")
+    parser.add_argument("--seconds", type=positive, default=5, metavar="N", help="length of each run (default: %(default)s)")
     parser.add_argument("--workers", type=positive, default=64, metavar="N", help="the largest number of sequences at a time (default: %(default)s)")
     parser.add_argument("--time-limit", type=positive, default=120, metavar="SECONDS", help="for each run; then it is killed (default: %(default)s)")
 
 
-def row_name(rate, arrivals):
-    return f"{rate:,}/s, {arrivals}"
+def row_name(rate, arrivals, stream):
+    return f"{rate:,}/s, {arrivals}" + ", new streams" * (stream == NEW)
 
 
 def figures(document):
@@ -74,17 +79,17 @@ def figures(document):
 def bench(options, scratch):
     binary = tool()
     scenario, result, log = scratch / "scenario.toml", scratch / "result.json", scratch / "output.log"
-    scenario.write_text(SCENARIO)
     slots = ["--instances", "2", "--max-batch-size", str(options.workers)]
     with Reference(binary, *slots) as server:
 
-        def measure(rate, arrivals, seed):
+        def measure(rate, arrivals, stream, seed):
+            scenario.write_text(SCENARIO.format(stream=stream))
             load = ["--rate", f"{rate}/s:{options.seconds}s", "--arrivals", arrivals, "-t", options.workers, "-r", seed]
             command = [binary, server.endpoint, "-m", MODEL, *load, "--scenario", scenario, "--json", result, "-q"]
-            run(f"the load of {row_name(rate, arrivals)}", command, log, options.time_limit)
+            run(f"the load of {row_name(rate, arrivals, stream)}", command, log, options.time_limit)
             return figures(json.loads(result.read_text()))
 
-        group = [(row_name(*each), lambda seed, each=each: measure(*each, seed)) for each in RATES]
+        group = [(row_name(*each), lambda seed, each=each: measure(*each, seed)) for each in ROWS]
         rounds = measured(options, [group])
     lates = sorted(each[row_name(*LIMITED)]["late_p99_us"] for each in rounds)
     late = lates[len(lates) // 2]
