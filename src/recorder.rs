@@ -172,7 +172,7 @@ impl Waits {
 /// How steps that are due at times of their own were sent, and how long they took from then on.
 #[derive(Clone, Debug, Default)]
 pub struct Pacing {
-    /// How late the client sent a step when it waited for that step's time alone.
+    /// How late the client sent a step for whose time alone it waited.
     pub late: Times,
     /// How late the client sent other steps: the step before had no response yet, or no worker was free.
     pub held_back: Times,
@@ -182,13 +182,17 @@ pub struct Pacing {
     pub sequence: Times,
 }
 
-/// A client that is later than this in one step of a hundred is too slow, in µs.
-const CLIENT_LATE_US: u64 = 1000;
+/// A client that is later than this in one step of a hundred is too slow, in µs. Where the system has no exact timer, its timer is part of
+/// that.
+const CLIENT_LATE_US: u64 = if cfg!(target_os = "linux") { 1000 } else { 5000 };
+/// Of fewer steps one that is late says nothing.
+const PACED_MIN: u64 = 500;
 
 impl Pacing {
     /// How late one step in a hundred was, or later, in µs, where that is so much that the client was the limit, and not the server.
     pub fn client_late_us(&self) -> Option<u64> {
-        Some(self.late.at_quantile_us(0.99)).filter(|late| *late > CLIENT_LATE_US)
+        let late = self.late.at_quantile_us(0.99);
+        (self.late.count() >= PACED_MIN && late > CLIENT_LATE_US).then_some(late)
     }
 
     fn add(&mut self, other: &Self) {
@@ -378,7 +382,8 @@ impl Recorder {
         match &event.kind {
             EventKind::Due(due) => {
                 self.contexts[index].due = Some(due.at);
-                if let Some(pacing) = &mut self.tally.pacing {
+                // What is stopped is sent before it is due.
+                if let Some(pacing) = self.tally.pacing.as_mut().filter(|_| due.at <= at) {
                     let times = if due.waited { &mut pacing.late } else { &mut pacing.held_back };
                     times.record(due.at, at);
                 }

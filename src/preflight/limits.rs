@@ -28,6 +28,34 @@ pub struct RunLimits {
     pub silence: Duration,
     /// An answer that takes longer than this misses the user's threshold.
     pub threshold: Option<Duration>,
+    /// What the longest lawful wait is made of.
+    #[serde(skip)]
+    waits: Waits,
+}
+
+/// What the longest lawful wait is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Waits {
+    /// The longest that a sequence may have its slot.
+    turn: Duration,
+    slots: u32,
+    network: Duration,
+    /// A missing answer is not lost before this.
+    least: Duration,
+}
+
+impl Waits {
+    /// The longest lawful wait for a slot and for all the steps of a sequence.
+    ///
+    /// Every slot may be taken when a START comes, by a sequence that sends no END and is ended only by the idle limit. Before
+    /// it in the backlog are at most the sequences that the workers have under way: two each, when a second one is sent behind
+    /// the first one's END. The backlog is served in order, so what comes later does not count. A slot is free again at the
+    /// latest when the longest sequence has run in it and the idle limit has passed.
+    fn lawful(&self, workers: u32) -> Duration {
+        let turns = workers.saturating_mul(2).div_ceil(self.slots.max(1)).saturating_add(1);
+        // What the network adds to the request and its own answer comes on top.
+        self.turn.saturating_mul(turns).saturating_add(self.network).min(LONGEST)
+    }
 }
 
 impl RunLimits {
@@ -39,9 +67,13 @@ impl RunLimits {
 
     /// The limits where a conversation may pause for so long in all, in the middle of its sequences.
     pub(crate) fn with_pauses(scenario: &Scenario, model: &Model, pauses: Duration) -> Self {
-        let lawful = longest_lawful_wait(scenario, model, pauses).min(LONGEST);
         let response = scenario.limits.response_ms.map(Millis::duration);
-        let lost_after = lawful.max(scenario.limits.lost_after_ms.duration()).max(response.unwrap_or_default());
+        let least = scenario.limits.lost_after_ms.duration().max(response.unwrap_or_default());
+        let slots = model.fewest_slots().unwrap_or(1).max(1);
+        let waits =
+            Waits { turn: longest_turn(scenario, model, pauses), slots, network: added_by_networks(scenario), least };
+        let lawful = waits.lawful(scenario.workers());
+        let lost_after = lawful.max(least);
         let step = step_time(scenario, model).min(LONGEST);
         let silence = idle_limit(model).saturating_add(step).saturating_add(added_by_networks(scenario));
         Self {
@@ -50,7 +82,13 @@ impl RunLimits {
             lost_after,
             silence: silence.max(scenario.limits.lost_after_ms.duration()).min(lost_after),
             threshold: response.filter(|&response| response < lost_after),
+            waits,
         }
+    }
+
+    /// After how long a missing answer is lost where no more than so many workers were busy at a time.
+    pub(crate) fn lost_after_with(&self, workers: u32) -> Duration {
+        self.waits.lawful(workers).max(self.waits.least).min(self.lost_after)
     }
 }
 
@@ -62,14 +100,8 @@ fn step_time(scenario: &Scenario, model: &Model) -> Duration {
     execution.saturating_mul(model.turn.executions_before.saturating_add(1))
 }
 
-/// The longest lawful wait for a slot and for all the steps of a sequence.
-///
-/// Every slot may be taken when a START comes, by a sequence that sends no END and is ended only by the idle limit. Before
-/// it in the backlog are at most the sequences that the workers have under way: two each, when a second one is sent behind
-/// the first one's END. The backlog is served in order, so what comes later does not count. A slot is free again at the
-/// latest when the longest sequence has run in it and the idle limit has passed.
-fn longest_lawful_wait(scenario: &Scenario, model: &Model, pauses: Duration) -> Duration {
-    let slots = model.fewest_slots().unwrap_or(1).max(1);
+/// The longest that a sequence may have its slot.
+fn longest_turn(scenario: &Scenario, model: &Model, pauses: Duration) -> Duration {
     let idle_limit = idle_limit(model);
     let longest = |population: &Population| {
         let thinking = population.longest_between_steps();
@@ -80,10 +112,7 @@ fn longest_lawful_wait(scenario: &Scenario, model: &Model, pauses: Duration) -> 
         step.saturating_mul(population.length.max.get()).saturating_add(stalled).saturating_add(passage(population))
     };
     let longest_sequence = scenario.populations.iter().map(longest).max().unwrap_or_default();
-    let turns = scenario.workers().saturating_mul(2).div_ceil(slots).saturating_add(1);
-    // What the network adds to the request and its own answer comes on top.
-    let network = added_by_networks(scenario);
-    idle_limit.saturating_add(longest_sequence).saturating_add(pauses).saturating_mul(turns).saturating_add(network)
+    idle_limit.saturating_add(longest_sequence).saturating_add(pauses)
 }
 
 /// The idle limit, or the server's default where it is not known.

@@ -20,7 +20,7 @@ const TIMES: usize = 4;
 
 /// What may be the cause of what the idle server does wrong, most likely first; none where nothing tells.
 ///
-/// It is sent one track several times, the same with its second step twice, another one, and several side by side.
+/// It is sent one track several times, the same with its second step twice, another one, and then two and several side by side.
 pub(super) async fn causes(site: Site<'_>, golden: &Arc<Golden>) -> Vec<Explanation> {
     let Ok(mut player) = Player::judged(site, Arc::clone(golden)) else { return Vec::new() };
     let tracks = golden.inputs.tracks().iter().enumerate().take(player.width().max(2));
@@ -39,8 +39,11 @@ pub(super) async fn causes(site: Site<'_>, golden: &Arc<Golden>) -> Vec<Explanat
             Err(_) => return Vec::new(),
         }
     }
-    // What came before it broke is judged all the same.
-    let _ = player.together(&tracks[..tracks.len().min(player.width())], Last::WithoutEnd).await;
+    // A fault that mixes the rows of a batch shows where rows meet in one, and that is chance. Two say more than many.
+    for width in [2, player.width(), 2, player.width()] {
+        // What came before it broke is judged all the same.
+        let _ = player.together(&tracks[..tracks.len().min(width)], Last::WithoutEnd).await;
+    }
     let told = player.trail().explained(&ModelFacts::of(&site.preflight.model));
     let related = related(golden, first, &alone).unwrap_or_default();
     let repeats = related.iter().any(|one| one.clues.contains(&Clue::StartWrongTwice));

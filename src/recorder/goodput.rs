@@ -38,8 +38,9 @@ impl Tally {
     /// Responses that were not good, and requests without one that the server owed.
     pub fn not_good(&self) -> u64 {
         // A run ends early where the server answers nobody any more; else by the user's wish.
-        let is_hung = self.violations.contains_key(&ViolationKind::Hang);
-        let unanswered = if is_hung { self.unanswered } else { 0 };
+        let is_gone = |kind| self.violations.contains_key(&kind);
+        let unanswered =
+            if is_gone(ViolationKind::Hang) || is_gone(ViolationKind::ServerDied) { self.unanswered } else { 0 };
         unanswered + self.not_good.as_ref().map_or(0, |its| its.responses.count() + its.lost)
     }
 

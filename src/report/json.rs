@@ -245,7 +245,7 @@ struct Percentiles {
 /// How steps that are due at times of their own were sent. Where they are, `latency_us` counts from when they were due.
 #[derive(Serialize, JsonSchema)]
 struct Pacing {
-    /// How late the client sent a step when it waited for that step's time alone.
+    /// How late the client sent a step for whose time alone it waited.
     late_us: Percentiles,
     /// How late the client sent other steps: the step before had no response yet, or no worker was free.
     held_back_us: Percentiles,

@@ -132,7 +132,8 @@ pub(super) fn rows(series: &Series) -> Vec<Row> {
     let mut before = None;
     let row = |(place, interval): (u64, &Interval)| {
         let row = Row::of(place * series.seconds, series.seconds, interval, before);
-        before = interval.sample.or(before);
+        // A look that came too late counts for several seconds.
+        before = interval.sample;
         row
     };
     (0..).zip(&series.intervals).map(row).collect()

@@ -11,7 +11,7 @@ use std::io;
 use anstyle::{AnsiColor, Style};
 
 use self::{
-    checks::{basis, missed_claims, not_checked, pending, planted},
+    checks::{arrived, basis, missed_claims, not_checked, pending, planted},
     line::write_lines,
     tables::{write_counts, write_resources, write_times},
     violations::write_groups,
@@ -59,6 +59,8 @@ pub(crate) fn write_text(summary: &Summary, extent: Extent, out: &mut impl io::W
         let asked = summary.scenario.target.metrics.is_some();
         let is_missed = asked && matches!(summary.result.pending, PendingRequests::NotChecked { .. });
         lines.extend(is_missed.then(|| pending(&summary.result.pending)));
+        // A rate was asked for, too.
+        lines.extend(summary.result.arrived.iter().filter(|its| its.not_begun > 0).map(arrived));
         // A flag asked for golden outputs, too.
         if summary.result.preflight.golden.is_some() {
             lines.extend(not_checked(summary));

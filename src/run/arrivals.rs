@@ -5,11 +5,12 @@ use std::{
     rc::Rc,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU32, Ordering::Relaxed},
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::task::{JoinError, JoinSet};
@@ -36,7 +37,9 @@ pub struct Arrived {
     pub population: String,
     /// Iterations that were begun.
     pub begun: u64,
-    /// Iterations that were due before the load's end, and were not begun because all workers had one; no more than 10,000,000 are counted.
+    /// Of these, those that began late because all workers had one.
+    pub begun_late: u64,
+    /// Iterations that were due before the load's end, or before it was stopped, and were not begun; no more than 10,000,000 are counted.
     pub not_begun: u64,
     /// The most that were under way at a time.
     pub most_at_a_time: u32,
@@ -47,8 +50,12 @@ pub struct Arrived {
 /// The iterations of a population that are still to come, for all threads.
 #[derive(Debug)]
 pub(super) struct Arrivals {
-    schedule: Mutex<(Schedule, u64)>,
+    schedule: Mutex<Schedule>,
     end: Option<Duration>,
+    begun: AtomicU64,
+    begun_late: AtomicU64,
+    /// When the run was stopped.
+    stopped_at: AtomicU64,
     under_way: AtomicU32,
     most_at_a_time: AtomicU32,
 }
@@ -58,8 +65,11 @@ impl Arrivals {
     pub(super) fn of(populations: &[Population], seed: Seed) -> Vec<Option<Self>> {
         let of = |(index, population): (u32, &Population)| {
             Some(Self {
-                schedule: Mutex::new((Schedule::of(&population.load, seed, index)?, 0)),
+                schedule: Mutex::new(Schedule::of(&population.load, seed, index)?),
                 end: population.load.ends(),
+                begun: AtomicU64::new(0),
+                begun_late: AtomicU64::new(0),
+                stopped_at: AtomicU64::new(u64::MAX),
                 under_way: AtomicU32::new(0),
                 most_at_a_time: AtomicU32::new(0),
             })
@@ -72,25 +82,31 @@ impl Arrivals {
         if self.end.is_some_and(|end| elapsed >= end) {
             return None;
         }
-        let mut schedule = self.schedule.lock().expect("no thread fails while it has it");
-        let due = schedule.0.next()?;
-        schedule.1 += 1;
-        Some(due)
+        self.schedule.lock().expect("no thread fails while it has it").next()
     }
 
-    fn begin(&self) {
+    /// How many are or were under way at a time, at the most.
+    pub(super) fn most_at_a_time(&self) -> u32 {
+        self.most_at_a_time.load(Relaxed)
+    }
+
+    fn begin(&self, is_late: bool) {
+        self.begun.fetch_add(1, Relaxed);
+        self.begun_late.fetch_add(u64::from(is_late), Relaxed);
         let under_way = self.under_way.fetch_add(1, Relaxed) + 1;
         self.most_at_a_time.fetch_max(under_way, Relaxed);
     }
 
     /// What became of them, where the load began so long ago.
     pub(super) fn arrived(&self, population: &Population, elapsed: Duration) -> Arrived {
-        let (schedule, begun) = self.schedule.lock().expect("no thread fails while it has it").clone();
+        let schedule = self.schedule.lock().expect("no thread fails while it has it").clone();
+        let until = elapsed.min(Duration::from_nanos(self.stopped_at.load(Relaxed)));
         Arrived {
             population: population.name.clone(),
-            begun,
-            not_begun: schedule.left(elapsed, LEFT_MAX) as u64,
-            most_at_a_time: self.most_at_a_time.load(Relaxed),
+            begun: self.begun.load(Relaxed),
+            begun_late: self.begun_late.load(Relaxed),
+            not_begun: schedule.left(until, LEFT_MAX) as u64,
+            most_at_a_time: self.most_at_a_time(),
             workers: population.load.workers.get(),
         }
     }
@@ -156,51 +172,67 @@ impl Dispatcher {
         let began = u64::try_from(began.as_nanos()).unwrap_or(u64::MAX);
         let since = || Duration::from_nanos(shared.clock.now().saturating_sub(began));
         let (mut free, mut at_work) = (Vec::new(), JoinSet::new());
+        // Whether there was no free worker in time for an iteration, and none has been in time since.
+        let mut is_behind = false;
         loop {
             // An iteration is taken by who can begin it: where all have one, another thread may have somebody.
-            let worker = self.free_worker(&mut free, &mut at_work).await?;
+            let (worker, was_waited_for) = tokio::select! {
+                worker = self.free_worker(&mut free, &mut at_work) => worker?,
+                () = shared.gate.stopped() => break,
+            };
+            is_behind |= was_waited_for;
             let next = if shared.gate.is_stopping() { None } else { arrivals.next(since()) };
             let Some(due) = next.map(|due| began.saturating_add(due)) else {
                 free.push(worker);
                 break;
             };
-            let waited = shared.clock.now() < due;
-            if waited && !out.reaches(due).await {
-                free.push(worker);
-                break;
+            if shared.clock.now() < due {
+                is_behind = false;
+                if !out.reaches(due).await {
+                    free.push(worker);
+                    break;
+                }
             }
-            arrivals.begin();
+            arrivals.begin(is_behind);
+            let due = Due { at: due, waited: !is_behind };
             let (shared, population) = (Arc::clone(&shared), self.population);
             at_work.spawn_local(async move {
                 let mut worker = worker;
-                worker.hold_one(Due { at: due, waited }).await;
+                worker.hold_one(due).await;
                 if let Some(arrivals) = &shared.arrivals[population] {
                     arrivals.under_way.fetch_sub(1, Relaxed);
                 }
                 worker
             });
         }
+        if shared.gate.is_stopping() {
+            arrivals.stopped_at.fetch_min(u64::try_from(since().as_nanos()).unwrap_or(u64::MAX), Relaxed);
+        }
         while let Some(worker) = at_work.join_next().await {
             free.push(worker.map_err(failed)?);
         }
-        for mut worker in free {
-            worker.close_all().await;
-        }
+        join_all(free.iter_mut().map(Worker::close_all)).await;
         Ok(())
     }
 
-    /// A worker without an iteration: the one that was free last, so that no more are needed than have something to do.
-    async fn free_worker(&mut self, free: &mut Vec<Worker>, at_work: &mut JoinSet<Worker>) -> Result<Worker, String> {
+    /// A worker without an iteration, and whether there was none at once: the one that was free last, so that no more are needed than have
+    /// something to do.
+    async fn free_worker(
+        &mut self,
+        free: &mut Vec<Worker>,
+        at_work: &mut JoinSet<Worker>,
+    ) -> Result<(Worker, bool), String> {
         while let Some(worker) = at_work.try_join_next() {
             free.push(worker.map_err(failed)?);
         }
         if let Some(worker) = free.pop() {
-            return Ok(worker);
+            return Ok((worker, false));
         }
         if let Some(index) = self.unneeded.pop() {
-            return Worker::new(index, self.out()).map_err(|error| error.to_string());
+            return Worker::new(index, self.out()).map(|worker| (worker, false)).map_err(|error| error.to_string());
         }
-        at_work.join_next().await.expect("a worker that is neither free nor unneeded is at work").map_err(failed)
+        let worker = at_work.join_next().await.expect("a worker that is neither free nor unneeded is at work");
+        Ok((worker.map_err(failed)?, true))
     }
 }
 

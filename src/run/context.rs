@@ -29,6 +29,8 @@ pub(super) struct StreamContext {
     began: Option<Nanos>,
     /// When the next step is due, where it has a time of its own.
     due: Option<Due>,
+    /// Whether the client waited for the server, or began late because no worker was free, and is not on time again.
+    is_behind: bool,
     /// The unanswered requests of each lane, oldest first, and since when each is waited for.
     in_flight: [VecDeque<(RequestId, Nanos)>; Lane::MAX as usize],
 }
@@ -62,6 +64,7 @@ impl StreamContext {
             pause_ends: None,
             began: None,
             due: None,
+            is_behind: false,
             in_flight: Default::default(),
         }
     }
@@ -74,6 +77,7 @@ impl StreamContext {
         self.acts = acts.into();
         self.serial = serial;
         (self.began, self.due) = (due.map(|due| due.at), due);
+        self.is_behind = due.is_some_and(|due| !due.waited);
     }
 
     pub(super) fn next(&mut self, now: Nanos) -> Next {
@@ -111,10 +115,11 @@ impl StreamContext {
                     let at = began.saturating_add(us.saturating_mul(1000));
                     if now < at {
                         self.due = Some(Due { at, waited: true });
+                        self.is_behind = false;
                         return Next::Wait(Some(at));
                     }
                     // It may have been waited for.
-                    self.due = self.due.filter(|due| due.at == at).or(Some(Due { at, waited: false }));
+                    self.due = self.due.filter(|due| due.at == at).or(Some(Due { at, waited: !self.is_behind }));
                     None
                 }
                 Act::Await { .. } => None,
@@ -143,8 +148,14 @@ impl StreamContext {
 
     /// Waits for what the server does. Where a step is due already, it is the server that is late.
     fn held_back(&mut self) -> Next {
-        self.due = self.due.map(|due| Due { waited: false, ..due });
+        self.waits_for_server();
         Next::Wait(None)
+    }
+
+    /// What is sent late from now on is late because of the server.
+    pub(super) fn waits_for_server(&mut self) {
+        self.is_behind = true;
+        self.due = self.due.map(|due| Due { waited: false, ..due });
     }
 
     /// What is done at times of its own is done so much later, because the conversation has it so.
@@ -220,7 +231,8 @@ impl StreamContext {
 
     /// Whether the act behind the next one is a step for which the window has no room.
     fn next_step_has_no_room(&self) -> bool {
-        matches!(self.acts.get(1), Some(Act::Send { lane, .. }) if !self.has_room(*lane))
+        let next = self.acts.iter().skip(1).find(|act| !matches!(act, Act::At { .. }));
+        matches!(next, Some(Act::Send { lane, .. }) if !self.has_room(*lane))
     }
 
     fn has_room(&self, lane: Lane) -> bool {
@@ -373,6 +385,19 @@ mod tests {
         one_by_one.on_outcome(Lane::FIRST, second[0].request);
         assert!(matches!(one_by_one.next(30_000), Next::Send(..)));
         assert_eq!(one_by_one.due(), due(20_500, false), "it could not be sent in time");
+        // A client that did nothing for too long is late by itself, and on time again when it waits again.
+        let mut slow = context(Window::All, Vec::new());
+        slow.begin(Pattern::Valid, acts.clone(), 0, due(0, true));
+        send_all(&mut slow, 0);
+        assert!(matches!(slow.next(15_000), Next::Send(..)));
+        assert_eq!(slow.due(), due(10_000, true));
+        let mut refused = context(Window::All, Vec::new());
+        refused.begin(Pattern::Valid, acts.clone(), 0, due(0, false));
+        send_all(&mut refused, 12_000);
+        assert_eq!(refused.next(12_000), Next::Wait(Some(20_000)), "it caught up");
+        refused.waits_for_server();
+        assert!(matches!(refused.next(21_000), Next::Send(..)));
+        assert_eq!(refused.due(), due(20_000, false), "its stream had no room");
         // Where nothing is due before, it is when it begins, and a pause is none of the server's.
         let mut alone = context(Window::All, acts);
         assert_eq!((send_all(&mut alone, 700).len(), alone.next(800)), (1, Next::Wait(Some(10_700))));

@@ -44,7 +44,7 @@ impl Driver {
 
     /// Holds the context's conversation to its end.
     pub(super) async fn converse(&mut self, out: &Out) -> Result<Suspicious, CutShort> {
-        let limit = out.shared.preflight.limits.lost_after;
+        let limit = out.shared.lost_after();
         let held_up = &out.shared.threads[out.thread].held_up;
         let mut timer = std::pin::pin!(tokio::time::sleep(limit));
         // How long the thread had been held up when the timer was set.
@@ -72,6 +72,7 @@ impl Driver {
                     }
                     Next::Send(lane, step) => {
                         if !self.send(lane, step, out) {
+                            self.context.waits_for_server();
                             break (Some(lane), None);
                         }
                         began = true;
@@ -99,7 +100,7 @@ impl Driver {
                 () = &mut timer => {
                     let held_up_since = held_up.so_far().saturating_sub(held_up_before);
                     held_up_before = held_up.so_far();
-                    if self.is_overdue(limit, timer.as_mut(), held_up_since, out) {
+                    if self.is_overdue(out.shared.lost_after(), timer.as_mut(), held_up_since, out) {
                         return Err(self.give_up(out));
                     }
                 }
@@ -268,7 +269,7 @@ impl Driver {
         };
         let limits = &out.shared.preflight.limits;
         // A stream that owes no answer waits for nothing but its end.
-        let limit = if self.context.unanswered(lane) == 0 { limits.silence } else { limits.lost_after };
+        let limit = if self.context.unanswered(lane) == 0 { limits.silence } else { out.shared.lost_after() };
         let asked_at = out.shared.clock.now();
         let mut deadline = Instant::now() + limit;
         let mut held_up_before = out.shared.threads[out.thread].held_up.so_far();

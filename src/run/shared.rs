@@ -29,7 +29,7 @@ use crate::{
 use oracle::Ruling;
 use wire::{
     proxy::Path,
-    transport::{Access, Dialer, Link},
+    transport::{Access, CallError, Dialer, Link},
 };
 use workload::{
     conversation::Lane,
@@ -59,7 +59,7 @@ pub(super) struct Shared {
     pub(super) disturbances: Disturbances,
     pub(super) seconds: Seconds,
     pub(super) threads: Vec<ThreadProgress>,
-    /// A connection of each worker, for its neighbour.
+    /// The first connection of each worker, once it is needed.
     lent: Vec<OnceLock<Link>>,
 }
 
@@ -107,14 +107,34 @@ impl Shared {
         Dialer { path, program: program.clone(), ..dialer }
     }
 
-    /// Lets the neighbour of a worker use a connection of that worker.
-    pub(super) fn lend_connection(&self, worker: u32, link: Link) {
-        // Each worker does it once.
-        let _ = self.lent[worker as usize].set(link);
+    /// The first connection of a worker, which its neighbour uses, too.
+    pub(super) fn connection_of(&self, worker: u32) -> Result<&Link, CallError> {
+        let its = &self.lent[worker as usize];
+        if its.get().is_none() {
+            // Where another thread was quicker, that one counts.
+            let _ = its.set(self.dialer(worker, 0).link()?);
+        }
+        Ok(its.get().expect("it is there now"))
     }
 
+    /// The connection of a worker's neighbour. With a rate that one may not have been needed so far.
     pub(super) fn neighbour(&self, worker: u32) -> Option<&Link> {
-        self.lent[(worker as usize + 1) % self.lent.len()].get()
+        let next = (worker as usize + 1) % self.lent.len();
+        self.connection_of(u32::try_from(next).expect("workers are that many")).ok()
+    }
+
+    /// After how long a missing response is lost, where no more iterations were under way at a time than so far.
+    pub(super) fn lost_after(&self) -> Duration {
+        let scenario = &self.setup.scenario;
+        let at_a_time = |(population, arrivals): (&Population, &Option<Arrivals>)| match arrivals {
+            Some(arrivals) => arrivals.most_at_a_time(),
+            None => population.load.workers.get(),
+        };
+        if self.arrivals.iter().all(Option::is_none) {
+            return self.preflight.limits.lost_after;
+        }
+        let workers = scenario.populations.iter().zip(&self.arrivals).map(at_a_time).fold(0, u32::saturating_add);
+        self.preflight.limits.lost_after_with(workers)
     }
 
     /// How much is left of the time that something may take for which the server is waited since then. While it is disturbed

@@ -111,8 +111,7 @@ fn drivers(shared: &Shared, worker: u32) -> Result<Vec<Driver>, CallError> {
     let Population { sending, contexts, .. } = scenario.population_of(worker);
     let model = &shared.preflight.model;
     let dialer = shared.dialer(worker, 0);
-    let common = dialer.link()?;
-    shared.lend_connection(worker, common.clone());
+    let common = shared.connection_of(worker)?.clone();
     let driver = |context| {
         let has_own = context > 0 && sending.connection == ConnectionOwner::PerContext;
         let dialer = if has_own { shared.dialer(worker, context) } else { dialer.clone() };

@@ -3,12 +3,14 @@
 use std::{fs, time::Duration};
 
 use crate::support::{
-    runs::{reference_server, run_alone, scenario_at},
+    runs::{block_on, reference_server, run_alone, scenario_at},
     tool::{told, unwrapped, words},
 };
+use oracle::ViolationKind;
 use reference::{Fault, ModelOptions, Planted, Server};
-use sequence_stress::run::{Arrived, RunResult, Setup};
+use sequence_stress::run::{Arrived, Observer, Progress, RunResult, Setup, run};
 use serde_json::Value;
+use tokio::sync::mpsc;
 use wire::simulation::Simulation;
 use workload::seed::Seed;
 
@@ -160,6 +162,62 @@ fn steps_are_due_at_their_interval() {
     let result = run_alone(Setup::new(scenario_at(slow.address, &scenario), Seed(3))).expect("a run");
     let [late, held_back, ..] = most_ms(&result);
     assert!(late <= 1 && held_back == 0 && result.violations.is_empty(), "{late} {held_back}");
+}
+
+#[test]
+fn a_step_that_comes_late_makes_those_behind_it_no_earlier() {
+    let _simulation = Simulation::begin();
+    let server = server(1, &[]);
+    let load = "load = { workers = 2, iterations = 10, step_interval_ms = 5, step_jitter_ms = 100 }";
+    let scenario = format!("{COMMON}{load}").replace("window = 1", "window = 3");
+    let result = run_alone(Setup::new(scenario_at(server.address, &scenario), Seed(3))).expect("a run");
+    let [late, held_back, step, _] = most_ms(&result);
+    assert!(late <= 1 && held_back == 0 && step < 30, "{late} {held_back} {step}");
+}
+
+#[test]
+fn a_lost_response_is_waited_for_as_long_as_the_iterations_that_were_under_way_need() {
+    let _simulation = Simulation::begin();
+    let server = server(1, &[Planted::once(Fault::DropResponse, 20)]);
+    let load = "load = { workers = 4000, rate = '20/s', duration_s = 60 }\nlimits.drain_ms = 60000";
+    let text = format!("{COMMON}{load}")
+        .replace(", lost_after_ms = 20000", "")
+        .replace("limits = {", "limits.step_ms = 1\nlimits.quiet_ms = 20 #");
+    let result = run_alone(Setup::new(scenario_at(server.address, &text), Seed(3))).expect("a run");
+    let [lost] = &result.violations[..] else { panic!("{:?}", result.violations) };
+    assert_eq!(lost.kind, ViolationKind::Lost, "{lost:?}");
+    let limits = result.preflight.limits;
+    assert!(limits.lost_after > Duration::from_secs(3600), "{limits:?}");
+    assert!(lost.at_ns < 50_000_000_000, "{lost:?}");
+}
+
+#[test]
+fn what_is_due_behind_the_end_of_an_interrupted_run_is_not_missed() {
+    let _simulation = Simulation::begin();
+    let server = server(2000, &[]);
+    let scenario =
+        scenario_at(server.address, &format!("{COMMON}load = {{ workers = 100, rate = '10/s', duration_s = 60 }}"));
+    let (sender, interrupts) = mpsc::channel(1);
+    let mut watcher = Stop { sender };
+    let result = block_on(run(Setup::new(scenario, Seed(3)), &mut watcher, interrupts)).expect("a run");
+    let arrived = arrived(&result);
+    // It drains for longer than it ran.
+    assert!(result.elapsed > Duration::from_secs(5), "{:?}", result.elapsed);
+    assert!((20..25).contains(&arrived.begun) && arrived.not_begun <= 1, "{arrived:?}");
+    assert_eq!(result.tally.total().sequences, arrived.begun);
+}
+
+/// Interrupts a run after two seconds.
+struct Stop {
+    sender: mpsc::Sender<()>,
+}
+
+impl Observer for Stop {
+    fn progress(&mut self, progress: &Progress) {
+        if progress.elapsed >= Duration::from_secs(2) {
+            let _ = self.sender.try_send(());
+        }
+    }
 }
 
 #[test]

@@ -84,7 +84,7 @@ impl EventKind {
 pub struct Due {
     /// Since the run began.
     pub at: Nanos,
-    /// Whether the client waited for that time, and for nothing else; if not, it could not send the step before.
+    /// Whether the client waited for that time alone, or was late by itself; if not, the server was late before, or no worker was free.
     pub waited: bool,
 }
 

@@ -55,7 +55,7 @@ pub(super) fn basis(summary: &Summary, extent: Extent) -> Vec<Line> {
     lines.extend(repeated(result));
     lines.extend(phases(&result.phases));
     lines.extend(result.arrived.iter().map(arrived));
-    lines.extend(tally.pacing.iter().flat_map(|pacing| paced(pacing, total.requests)));
+    lines.extend(tally.pacing.iter().flat_map(|pacing| paced(pacing)));
     lines.extend(go_aways(result.go_aways));
     if let Some(its) = &result.health {
         lines.extend(health(its, summary.embedded.is_some()));
@@ -244,28 +244,27 @@ fn server_memory(ServerMemory { first, last, growth }: &ServerMemory, is_embedde
 }
 
 /// How many iterations began at their rate, and how many did not.
-pub(super) fn arrived(Arrived { population, begun, not_begun, most_at_a_time, workers }: &Arrived) -> Line {
+pub(super) fn arrived(its: &Arrived) -> Line {
+    let Arrived { population, begun, begun_late, not_begun, most_at_a_time, workers } = its;
     let of = if population.is_empty() { String::new() } else { format!("{population}: ") };
     let begun = format!("{of}{} began, at most {most_at_a_time} at a time", counted(*begun, "iteration"));
-    match not_begun {
-        0 if most_at_a_time < workers => Line::fine("arrivals", begun),
-        0 => Line::odd("arrivals", format!("{begun}: all workers were busy, so some may have begun late (more: -c)")),
-        _ => Line::odd(
-            "arrivals",
-            format!("{begun}; {not_begun} more were due and did not begin, because all workers were busy (more: -c)"),
-        ),
+    let why = if most_at_a_time == workers { "all workers were busy (more: -c)" } else { "the load ended first" };
+    match (begun_late, not_begun) {
+        (0, 0) => Line::fine("arrivals", begun),
+        (_, 0) => Line::odd("arrivals", format!("{begun}; {begun_late} began late, because {why}")),
+        _ => Line::odd("arrivals", format!("{begun}; {not_begun} that were due did not begin, because {why}")),
     }
 }
 
 /// How well steps with times of their own were sent at these.
-pub(super) fn paced(pacing: &Pacing, requests: u64) -> Vec<Line> {
+pub(super) fn paced(pacing: &Pacing) -> Vec<Line> {
     let ms = |us: u64| format!("{:.1} ms", Duration::from_micros(us).as_secs_f64() * 1000.0);
     let mut lines = Vec::new();
     if pacing.held_back.count() > 0 {
         let text = format!(
-            "{} of {} were sent late, because the step before had no response yet or no worker was free: p50 {}, max {}",
+            "{} of {} with a time of their own were sent late, because the step before had no response yet or no worker was free: p50 {}, max {}",
             pacing.held_back.count(),
-            counted(requests, "step"),
+            counted(pacing.held_back.count() + pacing.late.count(), "step"),
             ms(pacing.held_back.at_quantile_us(0.5)),
             ms(pacing.held_back.max_us()),
         );
@@ -274,7 +273,7 @@ pub(super) fn paced(pacing: &Pacing, requests: u64) -> Vec<Line> {
     if let Some(late) = pacing.client_late_us() {
         let late = ms(late);
         let text = format!(
-            "the client sent 1 in 100 steps {late} or more after its time: this machine, and not the server, was the limit"
+            "the client sent 1 in 100 steps {late} or more after its time: this machine may have been the limit, and not the server"
         );
         lines.push(Line::odd("client", text));
     }

@@ -189,8 +189,14 @@ impl WorkerPlan {
         };
         let us = |time: Millis| u64::try_from(time.duration().as_micros()).expect("it is at most a year");
         let (interval, jitter) = (us(interval), step_jitter_ms.map_or(0, us));
-        let later = (1..steps as u64).map(|step| step * interval);
-        iter::once(0).chain(later.map(|due| due + self.generator.random_range(0..=jitter))).collect()
+        let mut before = 0;
+        let later = (1..steps as u64).map(|step| step.saturating_mul(interval));
+        let later = later.map(|due| {
+            // A step that comes much later than its interval says makes those behind it no earlier.
+            before = before.max(due.saturating_add(self.generator.random_range(0..=jitter)));
+            before
+        });
+        iter::once(0).chain(later).collect()
     }
 
     /// How the worker's steps travel.

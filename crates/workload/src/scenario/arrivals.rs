@@ -7,11 +7,17 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::Exp1;
 use serde::{Deserialize, Serialize};
 
-use super::Load;
+use super::{Load, Millis};
 use crate::{event::Nanos, seed::Seed, time};
 
 /// The most iterations that begin in a second: more is a slip of the finger.
 const PER_SECOND_MAX: f64 = 1e6;
+/// In what time a rate is told, and how many seconds that is.
+const UNITS: &[(&str, f64)] = &[("s", 1.0), ("min", 60.0), ("h", 3600.0)];
+/// The longest stage.
+const STAGE_MAX: Duration = Duration::from_millis(Millis::MAX);
+/// The most stages.
+const STAGES_MAX: usize = 10_000;
 
 /// How many iterations begin in a second, in stages that follow one another. As a text: `200/s`, `10..500/s:2m` or
 /// `10/s:30s,20/s:30s`. Only the last stage may have no time, and goes on to the end of the run.
@@ -88,11 +94,20 @@ impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, Stage { from, to, lasts }) in self.0.iter().enumerate() {
             let comma = if index > 0 { "," } else { "" };
+            // In the first unit in which it is a short number.
+            let mut units = UNITS.iter().filter_map(|(unit, seconds)| {
+                let [whole_from, whole_to] = [from, to].map(|rate| (rate * seconds * 1e9).round() / 1e9);
+                let is_exact = [(whole_from, from), (whole_to, to)]
+                    .iter()
+                    .all(|(text, rate)| (text / seconds).total_cmp(rate).is_eq());
+                is_exact.then_some((whole_from, whole_to, *unit))
+            });
+            let (from, to, unit) = units.next().unwrap_or((*from, *to, "s"));
             write!(f, "{comma}{from}")?;
-            if from.total_cmp(to).is_ne() {
+            if from.total_cmp(&to).is_ne() {
                 write!(f, "..{to}")?;
             }
-            write!(f, "/s")?;
+            write!(f, "/{unit}")?;
             if let Some(lasts) = lasts {
                 write!(f, ":{}", time::text(*lasts))?;
             }
@@ -119,10 +134,16 @@ impl FromStr for Rate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if text.contains(',') && text.split(',').any(|stage| stage.trim().is_empty()) {
+            return Err(format!("'{text}': a comma stands between two stages"));
+        }
         let stages = text.split(',').map(str::trim).map(stage).collect::<Result<Vec<_>, _>>()?;
         let (_, before) = stages.split_last().expect("a text has a first part");
         if before.iter().any(|stage| stage.lasts.is_none()) {
             return Err(format!("'{text}': each stage but the last needs a time, such as 10/s:30s"));
+        }
+        if stages.len() > STAGES_MAX {
+            return Err(format!("a rate has at most {STAGES_MAX} stages"));
         }
         Ok(Self(stages))
     }
@@ -132,12 +153,7 @@ fn stage(text: &str) -> Result<Stage, String> {
     let wrong = || format!("'{text}' is no rate such as 200/s, 30/min, 10..500/s:2m or 10/s:30s,20/s:30s");
     let (rates, rest) = text.split_once('/').ok_or_else(wrong)?;
     let (unit, lasts) = rest.split_once(':').map_or((rest, None), |(unit, lasts)| (unit, Some(lasts)));
-    let seconds = match unit {
-        "s" => 1.0,
-        "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(wrong()),
-    };
+    let (_, seconds) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
     let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
     let per_second = |rate: &str| rate.trim().parse::<f64>().map(|rate| rate / seconds).map_err(|_| wrong());
     let (from, to) = (per_second(from)?, per_second(to)?);
@@ -147,6 +163,7 @@ fn stage(text: &str) -> Result<Stage, String> {
     let lasts = lasts.map(|lasts| humantime::parse_duration(lasts.trim()).map_err(|_| wrong())).transpose()?;
     match lasts {
         Some(lasts) if lasts.is_zero() => Err(format!("'{text}': the stage has no time")),
+        Some(lasts) if lasts > STAGE_MAX => Err(format!("'{text}': a stage lasts a year at most")),
         None if from.total_cmp(&to).is_ne() => {
             Err(format!("'{text}': a rate that changes needs a time, such as {rates}/s:2m"))
         }
@@ -287,7 +304,17 @@ mod tests {
 
     #[test]
     fn rates_are_read_and_written() {
-        for text in ["200/s", "0.5/s", "10..500/s:2m", "10/s:30s,20..5/s:1m30s,7/s"] {
+        for text in [
+            "200/s",
+            "0.5/s",
+            "1/min",
+            "7/h",
+            "0.25..20/s:1m",
+            "200/min",
+            "3.1415926535897/s",
+            "10..500/s:2m",
+            "10/s:30s,20..5/s:1m30s,7/s",
+        ] {
             assert_eq!(text.parse::<Rate>().expect("a rate").to_string(), text);
         }
         let rate: Rate = "10..500/s:2m,500/s".parse().expect("a rate");
@@ -314,6 +341,8 @@ mod tests {
             ("1e9/s", "at most 1000000 a second"),
             ("1..5/s", "'1..5/s': a rate that changes needs a time, such as 1..5/s:2m"),
             ("5/s:0s", "the stage has no time"),
+            ("5/s:10000000000000000000s", "a stage lasts a year at most"),
+            ("5/s:1s,", "a comma stands between two stages"),
             ("5/s,6/s", "each stage but the last needs a time"),
         ] {
             let error = text.parse::<Rate>().expect_err(text);

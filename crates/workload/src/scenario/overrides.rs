@@ -53,7 +53,8 @@ const NEVER: u64 = i64::MAX as u64;
 fn full_size<'l>(written: &[Load], given: impl Iterator<Item = &'l Load> + Clone) -> u64 {
     // Fewer workers, however long they run, may never fill the slots.
     let mut pairs = written.iter().zip(given);
-    if pairs.clone().any(|(written, given)| given.workers < written.workers) {
+    // Nor do iterations that begin at another rate.
+    if pairs.clone().any(|(written, given)| given.workers < written.workers || given.rate != written.rate) {
         return NEVER;
     }
     let iterations = written.iter().try_fold(0_u64, |sum, load| Some(sum.saturating_add(load.all_iterations()?)));
@@ -74,18 +75,24 @@ impl Scenario {
             self.target.model = model;
         }
         self.target.metrics = overrides.metrics.or(self.target.metrics.take());
+        // The workers of a scenario without a rate are not meant for one.
+        let is_new = overrides.rate.is_some() && self.populations.iter().all(|its| its.load.rate.is_none());
         if let Some(rate) = &overrides.rate {
             self.arrive_at(rate);
         }
-        if let Some(workers) = overrides.workers.or(overrides.rate.is_some().then_some(WORKERS_OF_A_RATE)) {
+        let weight = |its: &Population| if its.load.rate.is_some() { its.load.workers.get().into() } else { 0 };
+        let weights: Vec<u64> = self.populations.iter().map(weight).collect();
+        if let Some(workers) = overrides.workers.or(is_new.then_some(WORKERS_OF_A_RATE)) {
             self.share_out(workers);
         }
-        for Population { load, .. } in &mut self.populations {
+        let of_a_rate = overrides.iterations.map(|iterations| shares(iterations.get(), &weights));
+        for (place, Population { load, .. }) in self.populations.iter_mut().enumerate() {
             if overrides.duration_s.is_some() {
                 load.duration_s = overrides.duration_s;
                 load.iterations = None;
             }
-            load.iterations = overrides.iterations.or(load.iterations);
+            let shared = of_a_rate.as_ref().filter(|_| load.rate.is_some()).map(|shares| shares[place]);
+            load.iterations = shared.or(overrides.iterations).or(load.iterations);
             load.arrivals = overrides.arrivals.unwrap_or(load.arrivals);
             load.step_interval_ms = overrides.step_interval_ms.or(load.step_interval_ms);
             load.step_jitter_ms = overrides.step_jitter_ms.or(load.step_jitter_ms);
@@ -112,13 +119,23 @@ impl Scenario {
 
     /// Gives the populations so many workers together, in the proportions that they have, and one each at least.
     fn share_out(&mut self, workers: NonZeroU32) {
-        let (all, mut before, mut given) = (u64::from(self.workers()), 0, 0);
-        for population in &mut self.populations {
-            before += u64::from(population.load.workers.get());
-            let until = u64::from(workers.get()) * before / all;
-            let share = u32::try_from(until.saturating_sub(given)).unwrap_or(u32::MAX);
-            population.load.workers = NonZeroU32::new(share).unwrap_or(NonZeroU32::MIN);
-            given += u64::from(population.load.workers.get());
+        let weights: Vec<u64> = self.populations.iter().map(|its| its.load.workers.get().into()).collect();
+        for (population, share) in self.populations.iter_mut().zip(shares(workers.get().into(), &weights)) {
+            population.load.workers = share.try_into().expect("a share is no more than all, or one");
         }
     }
+}
+
+/// Shares so many in these proportions, and one each at least.
+fn shares(all: u64, weights: &[u64]) -> Vec<NonZeroU64> {
+    let sum = u128::from(weights.iter().sum::<u64>().max(1));
+    let (mut before, mut given) = (0, 0);
+    let share = |weight: &u64| {
+        before += u128::from(*weight);
+        let until = u64::try_from(u128::from(all) * before / sum).expect("no more than all");
+        let share = NonZeroU64::new(until.saturating_sub(given)).unwrap_or(NonZeroU64::MIN);
+        given += share.get();
+        share
+    };
+    weights.iter().map(share).collect()
 }
