@@ -122,6 +122,11 @@ fn tensors_of_every_type_go_in_and_come_out_and_one_may_be_left_out() {
         let missing = "but missing required input(s) ['INPUT_BF16']. Please provide all required input(s).";
         let said = rejected.message();
         assert!(said.starts_with(text) && said.ends_with(missing), "{said}");
+        // As many as there have to be, one of them under another name: the real server only counts them.
+        let mut renamed = without("INPUT_FP64");
+        renamed[0].0.name = "NO_SUCH_INPUT".to_owned();
+        let rejected = client.model_infer(step(model, "", renamed)).await.expect_err("nobody knows it");
+        assert!(rejected.message().contains("unexpected inference input 'NO_SUCH_INPUT'"), "{}", rejected.message());
         let config = client.model_config(ModelConfigRequest { name: model.to_owned(), ..Default::default() }).await;
         let config = config.expect("a configuration").into_inner().config.expect("one");
         let optional: Vec<_> = config.input.iter().filter(|input| input.optional).map(|input| &*input.name).collect();
