@@ -5,15 +5,14 @@ mod goodput;
 mod reach;
 mod series;
 mod tap;
+mod times;
 pub(crate) mod trace;
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    fmt,
     time::Duration,
 };
 
-use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +21,7 @@ pub(crate) use self::goodput::NotGood;
 use self::reach::{Here, Reach};
 pub(crate) use self::series::{Interval, Packed, Sample, Seconds, Series};
 pub(crate) use self::tap::{BATCHES, BYTES, Tap, Taps};
+pub(crate) use self::times::{Pacing, Times, Waits};
 use self::{goodput::is_of_use, series::Now};
 use oracle::{Oracle, OtherWords, Outcome, Rules, Ruling, Sent, Settled, ViolationKind};
 use workload::{
@@ -32,9 +32,6 @@ use workload::{
     scenario::{Population, Scenario},
     sequence::{Pattern, RequestId},
 };
-
-/// The longest time that a histogram tells apart, in µs: an hour.
-const LONGEST_US: u64 = 3_600_000_000;
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_zero(count: &u64) -> bool {
@@ -93,113 +90,6 @@ impl Counts {
     /// Requests that were answered in whatever way.
     pub fn answered(&self) -> u64 {
         self.completed + self.rejected + self.failed
-    }
-}
-
-/// Times in µs.
-#[derive(Clone)]
-pub struct Times(Histogram<u64>);
-
-impl fmt::Debug for Times {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Times({} up to {} µs)", self.count(), self.max_us())
-    }
-}
-
-impl Default for Times {
-    fn default() -> Self {
-        Self(Histogram::new_with_max(LONGEST_US, 3).expect("the bounds are such as the histogram takes"))
-    }
-}
-
-impl Times {
-    pub(crate) fn record(&mut self, from: Nanos, to: Nanos) {
-        self.0.saturating_record((to.saturating_sub(from) / 1000).max(1));
-    }
-
-    /// These times without others that are among them.
-    fn without(&self, others: &Self) -> Self {
-        let mut times = self.clone();
-        times.0.subtract(&others.0).expect("they are among them");
-        times
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.0.add(&other.0).expect("all histograms have the same bounds");
-    }
-
-    /// How many times were recorded.
-    pub fn count(&self) -> u64 {
-        self.0.len()
-    }
-
-    /// The time in µs that this share of all times, from 0 to 1, does not pass.
-    pub(crate) fn at_quantile_us(&self, quantile: f64) -> u64 {
-        self.0.value_at_quantile(quantile)
-    }
-
-    /// The longest time, in µs.
-    pub fn max_us(&self) -> u64 {
-        self.0.max()
-    }
-
-    pub(crate) fn histogram(&self) -> &Histogram<u64> {
-        &self.0
-    }
-
-    pub(crate) fn mean_us(&self) -> f64 {
-        self.0.mean()
-    }
-}
-
-/// The times of sequences.
-#[derive(Clone, Debug, Default)]
-pub struct Waits {
-    /// From when a sequence's first step was due or sent to the response to its last.
-    pub sequence: Times,
-    /// From when a START was due to its response; where it has no time of its own, from when it was sent, or from the response before it on
-    /// its stream if that came later.
-    pub slot: Times,
-}
-
-impl Waits {
-    fn add(&mut self, other: &Self) {
-        self.sequence.add(&other.sequence);
-        self.slot.add(&other.slot);
-    }
-}
-
-/// How steps that are due at times of their own were sent, and how long they took from then on.
-#[derive(Clone, Debug, Default)]
-pub struct Pacing {
-    /// How late the client sent a step for whose time alone it waited.
-    pub late: Times,
-    /// How late the client sent other steps: the step before had no response yet, or no worker was free.
-    pub held_back: Times,
-    /// From when a step was really sent to its response.
-    pub step: Times,
-    /// From when a sequence's first step was really sent to the response to its last.
-    pub sequence: Times,
-}
-
-/// A client that is later than this in one step of a hundred is too slow, in µs. Where the system has no exact timer, its timer is part of
-/// that.
-const CLIENT_LATE_US: u64 = if cfg!(target_os = "linux") { 1000 } else { 5000 };
-/// Of fewer steps one that is late says nothing.
-const PACED_MIN: u64 = 500;
-
-impl Pacing {
-    /// How late one step in a hundred was, or later, in µs, where that is so much that the client was the limit, and not the server.
-    pub fn client_late_us(&self) -> Option<u64> {
-        let late = self.late.at_quantile_us(0.99);
-        (self.late.count() >= PACED_MIN && late > CLIENT_LATE_US).then_some(late)
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.late.add(&other.late);
-        self.held_back.add(&other.held_back);
-        self.step.add(&other.step);
-        self.sequence.add(&other.sequence);
     }
 }
 
@@ -320,6 +210,8 @@ struct Context {
     executed: Option<RequestId>,
     /// Until when the client did not read.
     read_on: Nanos,
+    /// Whether the server was found to be wrong in the iteration.
+    is_wronged: bool,
     /// Whether each step so far had the outcome that was planned.
     as_designed: bool,
     pattern: Option<Pattern>,
@@ -394,6 +286,7 @@ impl Recorder {
                 let counts = &mut self.tally.patterns[step.pattern.index()];
                 counts.requests += 1;
                 counts.sequences += u64::from(step.is_first());
+                self.contexts[index].is_wronged &= !step.is_first();
                 self.now.counted.requests += 1;
                 self.now.counted.sequences += u64::from(step.is_first());
                 self.contexts[index].pattern = Some(step.pattern);
@@ -411,10 +304,7 @@ impl Recorder {
             _ => {}
         }
         let gave_up = matches!(event.kind, EventKind::GaveUp);
-        let cut = match &event.kind {
-            EventKind::Cut(cut) => Some(cut.clone()),
-            _ => None,
-        };
+        let is_interrupted = matches!(event.kind, EventKind::Cut(Cut::Interrupted));
         self.contexts[index].reach.event(&event.kind, here, &mut self.tally.reached);
         let mut ruling = self.oracle.observe(event);
         if let Some(OtherWords { of, text }) = ruling.other_words.take() {
@@ -431,11 +321,12 @@ impl Recorder {
         if let Some(pattern) = self.contexts[index].pattern {
             self.tally.patterns[pattern.index()].indeterminate += *abandoned as u64;
         }
-        match cut {
-            Some(Cut::Interrupted) => self.tally.unanswered += *abandoned as u64,
-            // What the client itself cut was not owed; what it cut for a wrong response was.
-            _ if *abandoned > 0 && (cut == Some(Cut::ByClient) || !violations.is_empty()) => {
-                self.tally.not_good.get_or_insert_default().lost += *abandoned as u64;
+        self.contexts[index].is_wronged |= !violations.is_empty();
+        match *abandoned as u64 {
+            abandoned if is_interrupted => self.tally.unanswered += abandoned,
+            // What the client or a connection cut was not owed; what was cut because of a violation was.
+            abandoned @ 1.. if self.contexts[index].is_wronged => {
+                self.tally.not_good.get_or_insert_default().lost += abandoned;
             }
             _ => {}
         }

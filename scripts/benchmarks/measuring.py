@@ -23,9 +23,12 @@ MODEL = "custom_sequence_int32"
 IDLE_LIMIT_MS = 1000
 LENGTH = 16
 
-# A load that perf_analyzer can send too: whole sequences of one length, and no wait for the idle limit. The tool's count of the
-# slots is off: the bare client and perf_analyzer have nothing like it, and its requests are in no client's count of responses.
-SCENARIO = f"""\
+def scenario(length, more=""):
+    """A scenario file of whole sequences with this table `[length]`, and with more tables.
+
+    There is no wait for the idle limit. The count of the slots is off: its requests are in no other client's count of responses.
+    """
+    return f"""\
 [contexts]
 common = 2
 rare = 0
@@ -35,14 +38,19 @@ rare_probability = 0.0
 common = {{ valid = 1.0 }}
 
 [length]
-normal = {{ mean = {LENGTH}.0, stdev = 0.0 }}
+{length}
 
 [limits]
 quiet_ms = 50
 
 [slots]
 check = false
-"""
+
+{more}"""
+
+
+# A load that perf_analyzer can send too.
+SCENARIO = scenario(f"normal = {{ mean = {LENGTH}.0, stdev = 0.0 }}")
 
 
 class BenchError(Exception):

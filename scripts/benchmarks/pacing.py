@@ -10,7 +10,7 @@ import json
 
 from triton.arguments import positive
 
-from .measuring import MODEL, Reference, run, tool
+from .measuring import MODEL, Reference, run, scenario, tool
 from .rounds import measured, report
 
 COLUMNS = {
@@ -27,28 +27,7 @@ LIMITED = ROWS[1]
 LATE_US_MAX = 100
 QUICK = {"rounds": 1, "seconds": 1}
 # One step is a whole sequence, so that the rate is that of requests, too.
-SCENARIO = """\
-[contexts]
-common = 1
-rare = 0
-rare_probability = 0.0
-
-[patterns]
-common = {{ valid = 1.0 }}
-
-[length]
-min = 1
-constant = 1
-
-[sending]
-stream = "{stream}"
-
-[limits]
-quiet_ms = 50
-
-[slots]
-check = false
-"""
+LENGTH = "min = 1\nconstant = 1"
 
 
 def add_options(parser):
@@ -78,14 +57,14 @@ def figures(document):
 
 def bench(options, scratch):
     binary = tool()
-    scenario, result, log = scratch / "scenario.toml", scratch / "result.json", scratch / "output.log"
+    file, result, log = scratch / "scenario.toml", scratch / "result.json", scratch / "output.log"
     slots = ["--instances", "2", "--max-batch-size", str(options.workers)]
     with Reference(binary, *slots) as server:
 
         def measure(rate, arrivals, stream, seed):
-            scenario.write_text(SCENARIO.format(stream=stream))
+            file.write_text(scenario(LENGTH, f'[sending]\nstream = "{stream}"\n'))
             load = ["--rate", f"{rate}/s:{options.seconds}s", "--arrivals", arrivals, "-t", options.workers, "-r", seed]
-            command = [binary, server.endpoint, "-m", MODEL, *load, "--scenario", scenario, "--json", result, "-q"]
+            command = [binary, server.endpoint, "-m", MODEL, *load, "--scenario", file, "--json", result, "-q"]
             run(f"the load of {row_name(rate, arrivals, stream)}", command, log, options.time_limit)
             return figures(json.loads(result.read_text()))
 

@@ -86,6 +86,11 @@ mod tests {
         let mut twice = tally.clone();
         twice.merge(&tally);
         assert_eq!((twice.good(), twice.not_good()), (180, 20));
+        // Whoever waits when a server is gone is owed a response, and whoever waits when the user ends the run is not.
+        twice.unanswered = 7;
+        assert_eq!(twice.not_good(), 20);
+        twice.violation(ViolationKind::ServerDied);
+        assert_eq!(twice.not_good(), 27);
         // Nothing at all is good.
         let nothing = Tally { not_good: Some(Box::new(NotGood { lost: 1, ..NotGood::default() })), ..Tally::default() };
         assert_eq!((nothing.good(), nothing.good_at_quantile_us(0.5)), (0, None));

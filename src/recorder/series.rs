@@ -3,6 +3,7 @@
 use std::{
     mem,
     sync::{Arc, Mutex},
+    time::SystemTime,
 };
 
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
@@ -158,13 +159,15 @@ impl Now {
 pub struct Series {
     /// How many seconds each interval has.
     pub(crate) seconds: u64,
+    /// When the run began on the system's clock; none where that is not known.
+    pub(crate) began: Option<SystemTime>,
     /// From the run's beginning on, without gaps.
     pub(crate) intervals: Vec<Interval>,
 }
 
 impl Default for Series {
     fn default() -> Self {
-        Self { seconds: 1, intervals: Vec::new() }
+        Self { seconds: 1, began: None, intervals: Vec::new() }
     }
 }
 

@@ -154,7 +154,8 @@ pub(super) fn to_hdr_log(summary: &Summary) -> Vec<u8> {
     let series = &summary.result.series;
     let mut bytes = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
-    let began = summary.result.origin.started();
+    // A history has the time before the preflight.
+    let began = series.began.unwrap_or_else(|| summary.result.origin.started());
     let mut builder = IntervalLogWriterBuilder::new();
     builder.with_start_time(began).with_base_time(began).with_max_value_divisor(1000.0);
     let mut writer = builder.begin_log_with(&mut bytes, &mut serializer).expect("memory takes it");

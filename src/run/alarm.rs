@@ -18,10 +18,10 @@ use workload::event::Nanos;
 /// The alarms of one thread, which [`Alarms::ring`] rings.
 #[derive(Debug, Default)]
 pub(super) struct Alarms {
-    /// Who is to be woken, by the time and a number of his own.
+    /// The waker of each alarm, by its time and its number.
     waiting: RefCell<BTreeMap<(Nanos, u64), Waker>>,
     set: Cell<u64>,
-    /// Tells that there is an earlier one than the timer is set to.
+    /// Notified when an alarm is earlier than the time that the timer is set to.
     earlier: Notify,
 }
 

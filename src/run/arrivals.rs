@@ -27,8 +27,8 @@ use workload::{
     seed::Seed,
 };
 
-/// More iterations that are left are not counted.
-const LEFT_MAX: usize = 10_000_000;
+/// The most iterations that are counted as not begun.
+const LEFT_MAX: usize = 1_000_000;
 
 /// What became of the iterations of a population that begin at a rate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -39,11 +39,11 @@ pub struct Arrived {
     pub begun: u64,
     /// Of these, those that began late because all workers had one.
     pub begun_late: u64,
-    /// Iterations that were due before the load's end, or before it was stopped, and were not begun; no more than 10,000,000 are counted.
+    /// Iterations that were due before the load's end, or before it was stopped, and were not begun; at most 1,000,000 are counted.
     pub not_begun: u64,
     /// The most that were under way at a time.
     pub most_at_a_time: u32,
-    /// How many may be.
+    /// The largest number that may be under way at a time.
     pub workers: u32,
 }
 

@@ -385,6 +385,13 @@ mod tests {
         one_by_one.on_outcome(Lane::FIRST, second[0].request);
         assert!(matches!(one_by_one.next(30_000), Next::Send(..)));
         assert_eq!(one_by_one.due(), due(20_500, false), "it could not be sent in time");
+        // A pause before a step that is due begins when the step could be sent.
+        let acts_with_pause = vec![send(Lane::FIRST, 0, 0), Act::Pause { us: 5 }, at(1), send(Lane::FIRST, 0, 1)];
+        let mut thinking = context(Window::Steps(NonZeroU32::MIN), acts_with_pause);
+        let first = send_all(&mut thinking, 0);
+        assert_eq!(thinking.next(0), Next::Wait(None));
+        thinking.on_outcome(Lane::FIRST, first[0].request);
+        assert_eq!(thinking.next(80_000), Next::Wait(Some(85_000)));
         // A client that did nothing for too long is late by itself, and on time again when it waits again.
         let mut slow = context(Window::All, Vec::new());
         slow.begin(Pattern::Valid, acts.clone(), 0, due(0, true));

@@ -2,7 +2,7 @@
 
 mod memory;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -198,6 +198,7 @@ impl Watched {
     /// Takes in a look. Returns the violations of the look before.
     pub(super) fn take(&mut self, look: Look, now: Nanos, progress: &Progress) -> Vec<Violation> {
         let violations = self.violations(progress.completed);
+        self.series.began = SystemTime::now().checked_sub(Duration::from_nanos(now));
         self.series.sample(Sample {
             at: now,
             in_flight: progress.waiting(),

@@ -74,7 +74,7 @@ impl Drop for OpenFiles {
 pub(crate) fn too_few_files(needed: u64, allowed: u64) -> String {
     format!(
         "the scenario's connections need {needed} open files and this process may have {allowed}: raise the limit (ulimit -Hn), set \
-         sending.connection = \"per-worker\", or use fewer workers"
+         sending.connection = \"per-worker\", or use fewer workers (-c)"
     )
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn too_few_files(needed: u64, allowed: u64) -> String {
 pub(super) fn ran_short(what: &str) -> String {
     format!(
         "this machine could make no more connections ({what}), which says nothing about the server: raise the limit of open files \
-         (ulimit -Hn), end what else has files or ports, or use fewer workers"
+         (ulimit -Hn), end what else has files or ports, or use fewer workers (-c)"
     )
 }
 

@@ -122,7 +122,7 @@ async fn run_workers(
         });
     }
     let workers = workers.map_err(|error: CallError| error.to_string());
-    let (mut running, mut dispatching) = (JoinSet::new(), JoinSet::new());
+    let mut running = JoinSet::new();
     let all = async {
         let connected = match workers {
             Ok(workers) => connect(&workers, shared).await.map(|()| workers),
@@ -131,16 +131,16 @@ async fn run_workers(
         // The others wait for this thread, with or without workers.
         shared.ready_to_start(connected.is_ok()).await;
         for worker in connected? {
-            running.spawn_local(worker.run());
+            running.spawn_local(async move {
+                worker.run().await;
+                Ok(())
+            });
         }
         for dispatcher in dispatchers {
-            dispatching.spawn_local(dispatcher.run());
+            running.spawn_local(dispatcher.run());
         }
-        while let Some(worker) = running.join_next().await {
-            worker.map_err(|error| format!("a worker failed: {error}"))?;
-        }
-        while let Some(dispatched) = dispatching.join_next().await {
-            dispatched.map_err(|error| format!("what begins iterations failed: {error}"))??;
+        while let Some(ended) = running.join_next().await {
+            ended.map_err(|error| format!("a worker failed: {error}"))??;
         }
         Ok::<_, String>(())
     };
@@ -160,7 +160,7 @@ async fn run_workers(
         shared.gate.stop();
     }
     done?;
-    drop((running, dispatching, local));
+    drop((running, local));
     recorder.borrow_mut().interrupt(shared.clock.now());
     let recorder = Rc::into_inner(recorder).ok_or("a worker outlived its run")?;
     Ok(recorder.into_inner().into_tally())

@@ -21,6 +21,12 @@ pub fn reference_server(models: ModelOptions, faults: &[Planted]) -> Server {
     Server::start(options).expect("a free port")
 }
 
+/// A reference server of one instance of batch 4, with this idle limit and executions that take so long.
+pub fn server_of_four(idle_limit: Duration, execution: Duration, faults: &[Planted]) -> Server {
+    let models = ModelOptions { max_batch_size: 4, candidates: 4, idle_limit, execution, ..ModelOptions::default() };
+    reference_server(models, faults)
+}
+
 /// A reference server of two instances of batch 4, with an idle limit of 300 ms, which commits this fault.
 pub fn server_with(fault: Option<&str>) -> Server {
     let models = ModelOptions {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::support::{
-    runs::{reference_server, run_alone, scenario_at},
+    runs::{run_alone, scenario_at, server_of_four},
     tool::{told, unwrapped},
 };
-use reference::{Fault, ModelOptions, Planted};
+use reference::{Fault, Planted};
 use sequence_stress::run::{RunResult, Setup};
 use wire::simulation::Simulation;
 use workload::seed::Seed;
@@ -23,14 +23,7 @@ slots.check = false
 
 fn stress(faults: &[Planted], execution_ms: u64, more: &str) -> RunResult {
     let _simulation = Simulation::begin();
-    let models = ModelOptions {
-        max_batch_size: 4,
-        candidates: 4,
-        idle_limit: Duration::from_secs(5),
-        execution: Duration::from_millis(execution_ms),
-        ..ModelOptions::default()
-    };
-    let server = reference_server(models, faults);
+    let server = server_of_four(Duration::from_secs(5), Duration::from_millis(execution_ms), faults);
     let scenario = scenario_at(server.address, &format!("{COMMON}{more}"));
     run_alone(Setup::new(scenario, Seed(3))).expect("a run")
 }

@@ -3,27 +3,20 @@
 use std::{fs, time::Duration};
 
 use crate::support::{
-    runs::{block_on, reference_server, run_alone, scenario_at},
+    runs::{block_on, run_alone, scenario_at, server_of_four},
     tool::{told, unwrapped, words},
 };
 use oracle::ViolationKind;
-use reference::{Fault, ModelOptions, Planted, Server};
+use reference::{Fault, Planted, Server};
 use sequence_stress::run::{Arrived, Observer, Progress, RunResult, Setup, run};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use wire::simulation::Simulation;
 use workload::seed::Seed;
 
-/// Executions of this model take so long.
+/// A server whose executions take so long.
 fn server(execution_ms: u64, faults: &[Planted]) -> Server {
-    let models = ModelOptions {
-        max_batch_size: 4,
-        candidates: 4,
-        idle_limit: Duration::from_secs(5),
-        execution: Duration::from_millis(execution_ms),
-        ..ModelOptions::default()
-    };
-    reference_server(models, faults)
+    server_of_four(Duration::from_secs(5), Duration::from_millis(execution_ms), faults)
 }
 
 /// Sequences of three steps, one context each.
@@ -218,6 +211,21 @@ impl Observer for Stop {
             let _ = self.sender.try_send(());
         }
     }
+}
+
+#[test]
+fn the_streams_of_all_workers_end_side_by_side() {
+    let _simulation = Simulation::begin();
+    let server = server(1, &[]);
+    let load = "load = { workers = 64, rate = '400/s', duration_s = 1 }\nnetwork.latency_ms.constant = 40";
+    let one_step = "length = { min = 1, max = 1, constant = 1 }";
+    let text = format!("{COMMON}{load}").replace("window = 1", "window = 1, stream = 'per-context'");
+    let text = text.replace("length = { min = 3, max = 3, constant = 3 }", one_step);
+    let result = run_alone(Setup::new(scenario_at(server.address, &text), Seed(3))).expect("a run");
+    assert_eq!(result.violations, []);
+    assert!(arrived(&result).most_at_a_time > 25, "{:?}", result.arrived);
+    // A stream takes 80 ms to end: one after the other they would take seconds.
+    assert!(result.elapsed < Duration::from_secs(2), "{:?}", result.elapsed);
 }
 
 #[test]

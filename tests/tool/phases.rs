@@ -5,7 +5,7 @@ use std::{future::ready, net::SocketAddr, sync::Mutex, time::Duration};
 
 use crate::support::{
     gate::{Gate, Pass},
-    runs::{block_on, reference_server, run_alone, scenario_at},
+    runs::{block_on, reference_server, run_alone, scenario_at, server_of_four},
     tool::unwrapped,
 };
 use oracle::ViolationKind;
@@ -22,14 +22,7 @@ use wire::{
 use workload::{model::Strategy, seed::Seed};
 
 fn server(faults: &[Planted]) -> Server {
-    let models = ModelOptions {
-        max_batch_size: 4,
-        candidates: 4,
-        idle_limit: Duration::from_secs(1),
-        execution: Duration::from_millis(1),
-        ..ModelOptions::default()
-    };
-    reference_server(models, faults)
+    server_of_four(Duration::from_secs(1), Duration::from_millis(1), faults)
 }
 
 /// Steps may take long on a busy machine; the rest is checked quickly.

@@ -17,7 +17,7 @@ const UNITS: &[(&str, f64)] = &[("s", 1.0), ("min", 60.0), ("h", 3600.0)];
 /// The longest stage.
 const STAGE_MAX: Duration = Duration::from_millis(Millis::MAX);
 /// The most stages.
-const STAGES_MAX: usize = 10_000;
+const STAGES_MAX: usize = 100;
 
 /// How many iterations begin in a second, in stages that follow one another. As a text: `200/s`, `10..500/s:2m` or
 /// `10/s:30s,20/s:30s`. Only the last stage may have no time, and goes on to the end of the run.

@@ -117,10 +117,10 @@ impl Load {
     /// What does not go together, by key.
     fn check(&self) -> Result<(), (&'static str, String)> {
         if self.step_jitter_ms.is_some() && self.step_interval_ms.is_none() {
-            return Err(("load.step_jitter_ms", "it needs load.step_interval_ms".to_owned()));
+            return Err(("load.step_jitter_ms", "it needs load.step_interval_ms (--step-interval)".to_owned()));
         }
         if self.arrivals != Arrivals::default() && self.rate.is_none() {
-            return Err(("load.arrivals", "it needs load.rate".to_owned()));
+            return Err(("load.arrivals", "it needs load.rate (--rate)".to_owned()));
         }
         Ok(())
     }

@@ -469,37 +469,6 @@ fn patterns_that_need_a_stream_are_rejected_where_a_file_has_calls_and_left_out_
 }
 
 #[test]
-fn a_rate_and_iterations_are_shared_by_populations_and_claim_nothing() {
-    let text = "
-        claims.backlog = 1
-        [[population]]
-        name = 'few'
-        load = { workers = 1, iterations = 10 }
-        [[population]]
-        name = 'many'
-        load = { workers = 3, iterations = 10 }
-    ";
-    let given = |rate: &str, iterations| {
-        let overrides =
-            Overrides { rate: rate.parse().ok(), iterations: NonZeroU64::new(iterations), ..Overrides::default() };
-        Scenario::resolve(&Source::from_text("test", text), overrides).expect("a scenario")
-    };
-    let scenario = given("20/s", 10);
-    let loads = scenario.populations.iter().map(|its| {
-        (
-            its.load.rate.as_ref().map(ToString::to_string),
-            its.load.iterations.map(NonZeroU64::get),
-            its.load.workers.get(),
-        )
-    });
-    let rate = |text: &str| Some(text.to_owned());
-    assert_eq!(loads.collect::<Vec<_>>(), [(rate("5/s"), Some(2), 128), (rate("15/s"), Some(8), 384)]);
-    assert!(scenario.claims_from > 1_000_000, "{}", scenario.claims_from);
-    let all: u64 = given("20/s", 0).populations.iter().filter_map(|its| its.load.iterations).map(NonZeroU64::get).sum();
-    assert_eq!(all, 40, "as many as there were");
-}
-
-#[test]
 fn the_count_the_time_or_whichever_comes_first_ends_a_run() {
     let load = |iterations, duration_s| Load {
         workers: NonZeroU32::MIN,

@@ -10,7 +10,7 @@ use crate::{
     },
     recorder::{Series, Tally, Waits},
     report::{ScenarioOutcome, SuiteResult, SuiteRow, write_suite_header},
-    run::{Interrupted, Origin, RunResult},
+    run::{Arrived, Interrupted, Origin, RunResult},
 };
 use oracle::{diagnosis::Explanation, history::Scene};
 use workload::{
@@ -39,6 +39,35 @@ const POPULATIONS: &str = "
     load = { workers = 2, iterations = 3, duration_s = 60 }
     thresholds = { slot_wait_ms = { p50 = 1, max = 2 } }
 ";
+
+/// The lines of a report in which a population's iterations began at a rate.
+fn rate_lines(extent: Extent, begun_late: u64, not_begun: u64, most_at_a_time: u32) -> String {
+    let mut summary = summary("", Hints::default());
+    let population = String::new();
+    summary.result.arrived = vec![Arrived { population, begun: 50, begun_late, not_begun, most_at_a_time, workers: 4 }];
+    let text = plain(|out| write_text(&summary, extent, out));
+    let lines = text.lines().skip_while(|line| !line.starts_with("  arrivals"));
+    let own = lines.enumerate().take_while(|(place, line)| *place == 0 || line.starts_with("      "));
+    own.map(|(_, line)| line.trim()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_rate_that_was_not_reached_is_told_with_its_reason() {
+    let usual = |late, not_begun, most| rate_lines(Extent::Usual, late, not_begun, most);
+    assert_eq!(usual(0, 0, 4), "arrivals       50 iterations began, at most 4 at a time");
+    assert_eq!(
+        usual(3, 0, 4),
+        "arrivals       50 iterations began, at most 4 at a time; 3 began late, because all workers were busy (more: -c)"
+    );
+    let missed = "arrivals       50 iterations began, at most 4 at a time; 9 that were due did not begin, because all workers were busy (more: -c)";
+    assert_eq!(usual(3, 9, 4), missed);
+    assert_eq!(
+        usual(0, 9, 2),
+        "arrivals       50 iterations began, at most 2 at a time; 9 that were due did not begin, because the load ended first"
+    );
+    assert_eq!(rate_lines(Extent::Short, 3, 9, 4), missed, "-q");
+    assert_eq!(rate_lines(Extent::Short, 3, 0, 4), "");
+}
 
 /// A run in which nothing was sent.
 fn summary(text: &str, hints: Hints) -> Summary {
