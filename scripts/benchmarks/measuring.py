@@ -23,6 +23,7 @@ MODEL = "custom_sequence_int32"
 IDLE_LIMIT_MS = 1000
 LENGTH = 16
 
+
 def scenario(length, more=""):
     """A scenario file of whole sequences with this table `[length]`, and with more tables.
 
