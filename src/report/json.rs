@@ -216,7 +216,7 @@ struct Latencies<'s> {
     /// Those of steps, where a request without a good response counts as infinitely slow: null.
     good_step: GoodPercentiles,
     sequence: Percentiles,
-    slot_wait: Percentiles,
+    wait_for_slot: Percentiles,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     populations: BTreeMap<&'s str, Waits>,
 }
@@ -224,11 +224,11 @@ struct Latencies<'s> {
 #[derive(Serialize, JsonSchema)]
 struct Waits {
     sequence: Percentiles,
-    slot_wait: Percentiles,
+    wait_for_slot: Percentiles,
 }
 
 fn waits<'s>((population, waits): (&'s Population, &recorder::Waits)) -> (&'s str, Waits) {
-    (&population.name, Waits { sequence: (&waits.sequence).into(), slot_wait: (&waits.slot).into() })
+    (&population.name, Waits { sequence: (&waits.sequence).into(), wait_for_slot: (&waits.slot).into() })
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -361,7 +361,7 @@ impl<'s> Document<'s> {
                 step: (&tally.step).into(),
                 good_step: tally.into(),
                 sequence: (&tally.waits.sequence).into(),
-                slot_wait: (&tally.waits.slot).into(),
+                wait_for_slot: (&tally.waits.slot).into(),
                 populations: scenario.populations.iter().zip(&tally.populations).map(waits).collect(),
             },
             requests_per_second: summary.requests_per_second(),

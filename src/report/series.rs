@@ -35,9 +35,9 @@ pub(super) struct Row {
     sequence_p50_us: Option<u64>,
     sequence_p99_us: Option<u64>,
     sequence_max_us: Option<u64>,
-    slot_wait_p50_us: Option<u64>,
-    slot_wait_p99_us: Option<u64>,
-    slot_wait_max_us: Option<u64>,
+    wait_for_slot_p50_us: Option<u64>,
+    wait_for_slot_p99_us: Option<u64>,
+    wait_for_slot_max_us: Option<u64>,
     /// Requests without a response, at its end.
     in_flight: Option<u64>,
     /// Slots that are certainly taken, at its end.
@@ -80,7 +80,7 @@ impl Row {
         let Interval { counted, times, sample } = interval;
         let [step_p50_us, step_p99_us, step_max_us] = percentiles(&times.step);
         let [sequence_p50_us, sequence_p99_us, sequence_max_us] = percentiles(&times.sequence);
-        let [slot_wait_p50_us, slot_wait_p99_us, slot_wait_max_us] = percentiles(&times.slot);
+        let [wait_for_slot_p50_us, wait_for_slot_p99_us, wait_for_slot_max_us] = percentiles(&times.slot);
         // What counts up says something only beside the look before.
         let both = before.zip(*sample);
         let passed_us = both.map_or(0, |(before, now)| now.at.saturating_sub(before.at) / 1000);
@@ -108,9 +108,9 @@ impl Row {
             sequence_p50_us,
             sequence_p99_us,
             sequence_max_us,
-            slot_wait_p50_us,
-            slot_wait_p99_us,
-            slot_wait_max_us,
+            wait_for_slot_p50_us,
+            wait_for_slot_p99_us,
+            wait_for_slot_max_us,
             in_flight: sample.map(|its| its.in_flight),
             slots_taken: sample.map(|its| its.slots_taken),
             starts_waiting: sample.map(|its| its.starts_waiting),
@@ -148,7 +148,7 @@ pub(super) fn to_csv(summary: &Summary) -> Vec<u8> {
     writer.into_inner().expect("memory takes it")
 }
 
-/// The histograms of the intervals as a log for the tools of `HdrHistogram`. The tags `step`, `sequence` and `slot-wait` tell them apart;
+/// The histograms of the intervals as a log for the tools of `HdrHistogram`. The tags `step`, `sequence` and `wait-for-slot` tell them apart;
 /// times are in µs, and maxima in ms.
 pub(super) fn to_hdr_log(summary: &Summary) -> Vec<u8> {
     let series = &summary.result.series;
@@ -161,7 +161,7 @@ pub(super) fn to_hdr_log(summary: &Summary) -> Vec<u8> {
     let mut writer = builder.begin_log_with(&mut bytes, &mut serializer).expect("memory takes it");
     for (place, interval) in (0..).zip(&series.intervals) {
         let times = &interval.times;
-        for (tag, times) in [("step", &times.step), ("sequence", &times.sequence), ("slot-wait", &times.slot)] {
+        for (tag, times) in [("step", &times.step), ("sequence", &times.sequence), ("wait-for-slot", &times.slot)] {
             let (from, lasts) = (Duration::from_secs(place * series.seconds), Duration::from_secs(series.seconds));
             let times = times.times();
             if times.count() > 0 {
