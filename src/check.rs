@@ -8,7 +8,7 @@ use self::timeline::Timeline;
 use crate::{
     frame::{Footer, Header, OutputsJudged},
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
-    recorder::{Recorder, Seconds, Series, Tally},
+    recorder::{Found, Gauges, Recorder, Seconds, Series, Tally},
     run::{Interrupted, Memory, RunResult},
 };
 use oracle::{
@@ -83,6 +83,7 @@ pub fn check_by(
         ),
         seconds,
         series: Series::default(),
+        gauges: Gauges::of(&scenario),
         explainer: header.preflight.explainer(&scenario),
         batch: Vec::new(),
         occupancy: header.preflight.occupancy(&scenario),
@@ -132,6 +133,7 @@ struct Check<'c> {
     recorder: Recorder,
     seconds: Seconds,
     series: Series,
+    gauges: Gauges,
     explainer: Explainer,
     /// What the explainer gets next.
     batch: Vec<Entry>,
@@ -207,7 +209,7 @@ impl Check<'_> {
         let batch = mem::take(&mut self.batch);
         let bytes = batch.iter().map(Entry::memory).sum();
         self.explainer.take(batch, bytes);
-        self.seconds.collect(&mut self.series);
+        collect(&self.seconds, &mut self.series, &mut self.gauges);
     }
 
     fn record(&mut self, event: Event) -> Vec<Violation> {
@@ -238,7 +240,7 @@ impl Check<'_> {
         // What a cut-off history leaves waiting is not known.
         self.recorder.interrupt(self.until);
         let mut tally = self.recorder.into_tally();
-        self.seconds.collect(&mut self.series);
+        collect(&self.seconds, &mut self.series, &mut self.gauges);
         tally.merge(&self.of_all);
         let longest_wait = self.occupancy.longest_wait();
         tally.reached.add(&self.occupancy.reached());
@@ -257,9 +259,35 @@ impl Check<'_> {
         let scene = self.explainer.into_scene();
         let mut result = result(&header, self.footer.as_ref(), tally, (violations, scene), (covered, longest_wait));
         result.series = self.series;
+        result.thresholds = thresholds(self.gauges.conclude(result.elapsed), self.footer.as_ref());
         let (footer, entries, until) = (self.footer, self.entries, self.until);
         Checked { header, footer, result, entries, until, gaps, damage, damages }
     }
+}
+
+/// Takes in the seconds that are over.
+fn collect(seconds: &Seconds, series: &mut Series, gauges: &mut Gauges) {
+    for second in seconds.take() {
+        series.add(second.number, &second.interval);
+        gauges.second(&second);
+    }
+}
+
+/// What thresholds came to; the run itself says it of what the events do not show.
+fn thresholds(of_events: Vec<Found>, footer: Option<&Footer>) -> Vec<Found> {
+    let said = footer.map_or(&[][..], |footer| &footer.thresholds);
+    let known = |found: Found| {
+        let of_the_run =
+            said.iter().find(|said| (&said.threshold, &said.population) == (&found.threshold, &found.population));
+        match of_the_run {
+            Some(said) if !found.threshold.measure.is_of_events() => said.clone(),
+            Some(said) => {
+                Found { ended_the_run: said.ended_the_run, missed: found.missed || said.ended_the_run, ..found }
+            }
+            None => found,
+        }
+    };
+    of_events.into_iter().map(known).collect()
 }
 
 /// Counts what the run saw where entries are missing.
@@ -305,6 +333,7 @@ fn result(
         go_aways: footer.map_or(GoAways::default(), |footer| footer.go_aways),
         health: footer.and_then(|footer| footer.health.clone()),
         series: Series::default(),
+        thresholds: Vec::new(),
         tally,
         violations,
     }

@@ -42,7 +42,7 @@ pub use self::{
     usage::problem,
 };
 use crate::report::Extent;
-use workload::scenario::{Arrivals, Millis, Overrides, Rate};
+use workload::scenario::{Arrivals, Measure, Millis, Overrides, Rate, Threshold};
 
 /// What stands below the options in `--help`.
 const EXIT_CODES: &str = "\
@@ -231,6 +231,9 @@ pub struct StressArgs {
     /// Exit with 5 if a response takes longer
     #[arg(long, value_name = "TIME", value_parser = milliseconds, help_heading = "What to check")]
     pub response_limit: Option<Millis>,
+    /// Exit with 5 if this holds, such as 'step.p99 > 50ms'; repeatable
+    #[arg(long, value_name = "THRESHOLD", long_help = about_thresholds(), help_heading = "What to check")]
+    pub fail_if: Vec<Threshold>,
     /// End the run at the first violation, after the responses to requests already sent
     #[arg(long, help_heading = "What to check")]
     pub fail_fast: bool,
@@ -255,6 +258,15 @@ pub struct StressArgs {
     /// Print only the verdict with what limits it, violations and the replay command
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
+}
+
+/// The whole help of `--fail-if`.
+fn about_thresholds() -> String {
+    format!(
+        "Exit with 5 if this holds, such as 'step.p99 > 50ms'; repeatable\n\n'MEASURE[.STATISTIC] [of population NAME|of pattern NAME] >|< LIMIT \
+         [during 10s..60s|in any 10s] [abort]'. 'abort' ends the run at once. The measures are {}",
+        Measure::NAMES.join(", ")
+    )
 }
 
 /// When iterations and steps are due.
@@ -377,6 +389,7 @@ impl StressArgs {
             step_interval_ms: self.pacing.step_interval,
             step_jitter_ms: self.pacing.step_jitter,
             response_ms: self.response_limit,
+            fail_if: self.fail_if.clone(),
             require_claims: self.require_claims,
             ..self.endpoint.overrides()
         }

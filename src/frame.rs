@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     preflight::{Hints, Preflight},
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
-    recorder::Counts,
+    recorder::{Counts, Found},
     run::{Arrived, Health, Interrupted, Memory, Origin, PhaseSpan, RunResult, Setup},
 };
 use oracle::{
@@ -152,6 +152,9 @@ pub struct Footer {
     /// Why the run could not go on, where something could not be done to the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken_off: Option<String>,
+    /// What the scenario's thresholds came to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<Found>,
 }
 
 impl Header {
@@ -199,6 +202,7 @@ impl Footer {
             phases: result.phases.clone(),
             arrived: result.arrived.clone(),
             broken_off: result.broken_off.clone(),
+            thresholds: result.thresholds.clone(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a run amounts to: verdicts, counts and times, kept by each runtime thread for itself and merged at the end.
 
 mod collector;
+mod gauges;
 mod goodput;
 mod reach;
 mod series;
@@ -17,9 +18,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::collector::{Collected, Collector};
+pub use self::gauges::Found;
+pub(crate) use self::gauges::Gauges;
+use self::gauges::parts_of;
 pub(crate) use self::goodput::NotGood;
 use self::reach::{Here, Reach};
-pub(crate) use self::series::{Interval, Packed, Sample, Seconds, Series};
+pub(crate) use self::series::{Interval, Packed, Sample, Second, Seconds, Series};
 pub(crate) use self::tap::{BATCHES, BYTES, Tap, Taps};
 pub(crate) use self::times::{Pacing, Times, Waits};
 use self::{goodput::is_of_use, series::Now};
@@ -245,7 +249,7 @@ impl Recorder {
         let several = if scenario.populations.len() > 1 { scenario.populations.len() } else { 0 };
         Self {
             tap,
-            now: Now::default(),
+            now: Now::new(&parts_of(scenario)),
             seconds,
             tally: Tally {
                 populations: vec![Waits::default(); several],
@@ -263,9 +267,7 @@ impl Recorder {
     pub(crate) fn record(&mut self, event: Event) -> Ruling {
         let event = self.oracle.read(event);
         let (at, context) = (event.at, event.context);
-        if let Some(second) = self.now.go_on(at) {
-            self.seconds.leave(second);
-        }
+        self.go_on(at);
         let here = Here { at, lane: event.lane, idle_limit: self.idle_limit };
         let index = (context.worker * self.contexts_per_worker + context.context) as usize;
         if let Some(tap) = &mut self.tap {
@@ -278,6 +280,10 @@ impl Recorder {
                 if let Some(pacing) = self.tally.pacing.as_mut().filter(|_| due.at <= at) {
                     let times = if due.waited { &mut pacing.late } else { &mut pacing.held_back };
                     times.record(due.at, at);
+                    if due.waited {
+                        let population = self.contexts[index].population;
+                        self.now.of(population, None).for_each(|its| its.times.late.record(due.at, at));
+                    }
                 }
             }
             EventKind::Sent(step) => {
@@ -287,9 +293,11 @@ impl Recorder {
                 counts.requests += 1;
                 counts.sequences += u64::from(step.is_first());
                 self.contexts[index].is_wronged &= !step.is_first();
-                self.now.counted.requests += 1;
-                self.now.counted.sequences += u64::from(step.is_first());
                 self.contexts[index].pattern = Some(step.pattern);
+                for now in self.now.of(self.contexts[index].population, Some(step.pattern)) {
+                    now.counted.requests += 1;
+                    now.counted.sequences += u64::from(step.is_first());
+                }
             }
             EventKind::StoppedReading(us) => {
                 self.contexts[index].read_on = at.saturating_add(us.saturating_mul(1000));
@@ -326,11 +334,12 @@ impl Recorder {
             abandoned if is_interrupted => self.tally.unanswered += abandoned,
             // What the client or a connection cut was not owed; what was cut because of a violation was.
             abandoned @ 1.. if self.contexts[index].is_wronged => {
-                self.tally.not_good.get_or_insert_default().lost += abandoned;
+                self.lose(index, abandoned);
             }
             _ => {}
         }
-        self.now.counted.violations += violations.len() as u64;
+        let Context { population, pattern, .. } = self.contexts[index];
+        self.now.of(population, pattern).for_each(|its| its.counted.violations += violations.len() as u64);
         for violation in violations {
             self.tally.violation(violation.kind);
         }
@@ -338,6 +347,20 @@ impl Recorder {
             tap.violations(violations);
         }
         ruling
+    }
+
+    /// Leaves the second that is over, if another has begun.
+    fn go_on(&mut self, at: Nanos) {
+        if let Some(second) = self.now.go_on(at) {
+            self.seconds.leave(second);
+        }
+    }
+
+    /// Counts requests of a context that got no response, and were owed one.
+    fn lose(&mut self, index: usize, requests: u64) {
+        self.tally.not_good.get_or_insert_default().lost += requests;
+        let Context { population, pattern, .. } = self.contexts[index];
+        self.now.of(population, pattern).for_each(|its| its.counted.lost += requests);
     }
 
     fn settled(&mut self, at: Nanos, index: usize, settled: &Settled, is_lawful: bool) {
@@ -368,7 +391,7 @@ impl Recorder {
         begun.as_designed &= outcome == planned;
         if outcome == Outcome::Indeterminate {
             if !is_lawful {
-                self.tally.not_good.get_or_insert_default().lost += 1;
+                self.lose(index, 1);
             }
             return;
         }
@@ -377,8 +400,6 @@ impl Recorder {
         // What is stopped may be sent before it is due.
         let since = due.map_or(sent, |due| due.min(sent));
         self.tally.step.record(since, at);
-        self.now.times.step.record(since, at);
-        self.now.counted.responses += 1;
         if let Some(pacing) = &mut self.tally.pacing {
             pacing.step.record(sent, at);
         }
@@ -386,19 +407,27 @@ impl Recorder {
         let is_slow = self.threshold.is_some_and(|limit| took > limit);
         self.tally.slow += u64::from(is_slow);
         let is_good = is_lawful && !is_slow && is_of_use(settled);
-        self.now.counted.good += u64::from(is_good);
         if !is_good {
             self.tally.not_good.get_or_insert_default().responses.record(since, at);
         }
+        for now in self.now.of(begun.population, Some(step.pattern)) {
+            now.counted.responses += 1;
+            now.counted.good += u64::from(is_good);
+            now.times.step.record(since, at);
+            if !is_good {
+                now.times.not_good.record(since, at);
+            }
+        }
         if step.start {
             let since = if due.is_some() { since } else { sent_at.max(begun.previous_answer) };
-            self.now.times.slot.record(since, at);
+            self.now.of(begun.population, Some(step.pattern)).for_each(|its| its.times.slot.record(since, at));
             self.tally.waits_of(begun.population).for_each(|waits| waits.slot.record(since, at));
         }
         begun.previous_answer = at;
         if step.is_last() && begun.as_designed {
             self.tally.patterns[step.pattern.index()].sequences_as_designed += 1;
-            self.now.times.sequence.record(begun.first_due, at);
+            let first_due = begun.first_due;
+            self.now.of(begun.population, Some(step.pattern)).for_each(|its| its.times.sequence.record(first_due, at));
             self.tally.waits_of(begun.population).for_each(|waits| waits.sequence.record(begun.first_due, at));
             if let Some(pacing) = &mut self.tally.pacing {
                 pacing.sequence.record(begun.first_sent, at);
@@ -413,8 +442,9 @@ impl Recorder {
         }
     }
 
-    /// Lets go of what is held back for the collector; to be called now and then.
-    pub(crate) fn flush(&mut self) {
+    /// Lets go of what is held back for the collector, and of the second that is over; to be called now and then.
+    pub(crate) fn flush(&mut self, now: Nanos) {
+        self.go_on(now);
         if let Some(tap) = &mut self.tap {
             tap.flush();
         }

@@ -37,13 +37,17 @@ use crate::{
     frame::{HistoryPlan, HistoryWritten},
     preflight::{Hints, Preflight},
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, accounting::Baseline},
-    recorder::{Series, Tally},
+    recorder::{Found, Series, Tally},
 };
 use oracle::{
     LongestWait, VIOLATIONS_KEPT, Violation, diagnosis::ModelFacts, explained_alone, golden::Golden, history::Scene,
 };
 use wire::transport::{Client, GoAways};
-use workload::{conversation::Conversation, scenario::Scenario, seed::Seed};
+use workload::{
+    conversation::Conversation,
+    scenario::{Measure, Scenario},
+    seed::Seed,
+};
 
 pub(crate) use self::disturbance::cannot_disturb;
 #[cfg(test)]
@@ -108,6 +112,26 @@ impl Setup {
             golden: None,
             pace: None,
         }
+    }
+}
+
+impl Setup {
+    /// Why a threshold cannot be judged, where the run does not know where to read what it is of.
+    pub fn cannot_measure(&self) -> Option<String> {
+        self.scenario.thresholds().iter().find_map(|(_, threshold)| {
+            let wanted = match threshold.measure {
+                Measure::Pending if self.scenario.target.metrics.is_none() => "--metrics-url",
+                Measure::ServerMemory if self.server_memory.is_none() => "--server-memory",
+                Measure::ServerCpu if !matches!(self.server_memory, Some(MemorySource::Process(_))) => {
+                    "--server-memory PID"
+                }
+                _ => return None,
+            };
+            Some(format!(
+                "the threshold '{threshold}' needs {wanted}: without it {} is not measured",
+                threshold.measure
+            ))
+        })
     }
 }
 
@@ -183,6 +207,8 @@ pub struct RunResult {
     pub health: Option<Health>,
     /// What happened in each second, or in each of longer intervals.
     pub series: Series,
+    /// What the scenario's thresholds came to.
+    pub thresholds: Vec<Found>,
 }
 
 /// Why nothing could be tested.

@@ -2,17 +2,14 @@
 
 mod claims;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use crate::{
-    recorder::{Tally, Times, Waits},
+    recorder::Found,
     run::{Interrupted, RunResult},
 };
 use oracle::golden::Fingerprints;
-use workload::{
-    claim::Claim,
-    scenario::{Millis, Percentile, Population, Scenario},
-};
+use workload::{claim::Claim, scenario::Scenario};
 
 /// A run in which a greater share of the answers could not be judged says too little.
 const UNJUDGED_PERCENT_MAX: u64 = 50;
@@ -32,9 +29,11 @@ workload::table! {
 }
 
 /// Why a run cannot be called valid although nothing failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Doubt {
     Interrupted,
+    /// This threshold ended it when it was missed.
+    EndedByThreshold(Found),
     /// It could not go on, for this reason.
     BrokenOff(String),
     /// No sequence ran to its end with answers that could be judged.
@@ -59,34 +58,16 @@ pub(crate) enum Doubt {
         requests: u64,
     },
     /// A threshold of which nothing was measured.
-    NotMeasured(Measured),
+    NotMeasured(Found),
     NotReached(Vec<Claim>),
 }
 
-/// What a threshold is of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Measured {
-    pub(crate) what: Timed,
-    /// The population's name; empty where there is one.
-    pub(crate) population: String,
-}
-
-workload::table! {
-    /// What thresholds are for.
-    pub(crate) enum Timed {
-        /// Whole sequences.
-        Sequences = "sequences";
-        /// The waits of STARTs for a slot.
-        SlotWaits = "waits for a slot";
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Missed {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Missed<'r> {
     /// Answers took longer than they may.
     Answers { slow: u64, limit: Duration },
-    /// A percentile is above its threshold.
-    Times { of: Measured, percentile: Percentile, found: Duration, limit: Duration },
+    /// A threshold of the scenario.
+    Threshold(&'r Found),
 }
 
 /// How far a run came with a claim.
@@ -125,13 +106,14 @@ impl Judged<'_> {
     }
 
     pub(crate) fn doubts(&self) -> Vec<Doubt> {
-        let RunResult { interrupted, broken_off, tally, .. } = self.result;
+        let RunResult { interrupted, broken_off, tally, thresholds, .. } = self.result;
         let total = tally.total();
         let (answered, unjudged) = (total.answered(), total.unjudged);
         let mut doubts = Vec::new();
         if *interrupted == Interrupted(true) {
             doubts.push(Doubt::Interrupted);
         }
+        doubts.extend(thresholds.iter().find(|found| found.ended_the_run).cloned().map(Doubt::EndedByThreshold));
         doubts.extend(broken_off.clone().map(Doubt::BrokenOff));
         // What the client cuts short by itself does not run to its end.
         let none_ended = total.sequences_as_designed == 0 && !tally.cut;
@@ -155,8 +137,8 @@ impl Judged<'_> {
         if unanswered * 100 > total.requests * UNANSWERED_PERCENT_MAX {
             doubts.push(Doubt::Unanswered { unanswered, requests: total.requests });
         }
-        let unmeasured = self.thresholds().filter(|(_, limits, times)| !limits.is_empty() && times.count() == 0);
-        doubts.extend(unmeasured.map(|(of, ..)| Doubt::NotMeasured(of)));
+        let unmeasured = thresholds.iter().filter(|found| !found.measured && !found.missed);
+        doubts.extend(unmeasured.cloned().map(Doubt::NotMeasured));
         let missed = self.missed_claims();
         if self.are_claims_required() && !missed.is_empty() {
             doubts.push(Doubt::NotReached(missed.iter().map(|missed| missed.claim).collect()));
@@ -186,40 +168,24 @@ impl Judged<'_> {
     /// The claims that the run did not reach. They say nothing where it found something, was ended before it was done, or may
     /// have gone on for longer than is known.
     pub(crate) fn missed_claims(&self) -> Vec<Reached> {
-        let RunResult { interrupted, broken_off, is_end_known, tally, .. } = self.result;
-        if *interrupted == Interrupted(true) || broken_off.is_some() || !is_end_known || tally.violation_count() > 0 {
+        let RunResult { interrupted, broken_off, is_end_known, tally, thresholds, .. } = self.result;
+        let is_ended = thresholds.iter().any(|found| found.ended_the_run);
+        if *interrupted == Interrupted(true)
+            || is_ended
+            || broken_off.is_some()
+            || !is_end_known
+            || tally.violation_count() > 0
+        {
             return Vec::new();
         }
         self.claims().into_iter().filter(|reached| reached.times < reached.least).collect()
     }
 
-    pub(crate) fn missed_thresholds(&self) -> Vec<Missed> {
-        let RunResult { preflight, tally, .. } = self.result;
+    pub(crate) fn missed_thresholds(&self) -> Vec<Missed<'_>> {
+        let RunResult { preflight, tally, thresholds, .. } = self.result;
         let limit = preflight.limits.threshold.filter(|_| tally.slow > 0);
         let answers = limit.map(|limit| Missed::Answers { slow: tally.slow, limit });
-        let of_times = self.thresholds().filter(|(.., times)| times.count() > 0).flat_map(|(of, limits, times)| {
-            limits.iter().filter_map(move |(&percentile, limit)| {
-                let limit = limit.duration();
-                let found = Duration::from_micros(times.at_quantile_us(percentile.share()));
-                (found > limit).then(|| Missed::Times { of: of.clone(), percentile, found, limit })
-            })
-        });
-        answers.into_iter().chain(of_times).collect()
+        let missed = thresholds.iter().filter(|found| found.missed).map(Missed::Threshold);
+        answers.into_iter().chain(missed).collect()
     }
-
-    /// The thresholds of each population, with the times that were measured.
-    fn thresholds(&self) -> impl Iterator<Item = (Measured, &BTreeMap<Percentile, Millis>, &Times)> {
-        self.scenario.populations.iter().enumerate().flat_map(|its| thresholds_of(its, &self.result.tally))
-    }
-}
-
-fn thresholds_of<'r>(
-    (index, population): (usize, &'r Population),
-    tally: &'r Tally,
-) -> [(Measured, &'r BTreeMap<Percentile, Millis>, &'r Times); 2] {
-    // One that is alone is not told apart.
-    let Waits { sequence, slot } = tally.populations.get(index).unwrap_or(&tally.waits);
-    let limits = &population.thresholds;
-    let of = |what| Measured { what, population: population.name.clone() };
-    [(of(Timed::Sequences), &limits.sequence_ms, sequence), (of(Timed::SlotWaits), &limits.slot_wait_ms, slot)]
 }

@@ -94,6 +94,10 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         pace: args.expect.pace,
         ..Setup::new(scenario.clone(), seed)
     };
+    if let Some(why) = setup.cannot_measure() {
+        files.leave();
+        return Err(CommandFailure::wrong_input(why));
+    }
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         let ended = run(setup, &mut terminal, interrupts(saw_violation)?).await;
@@ -179,7 +183,8 @@ fn load_words(args: &StressArgs, scenario: &Scenario) -> Vec<String> {
         args.response_limit.map(|limit| format!("--response-limit {}ms", limit.duration().as_millis())),
         args.require_claims.then(|| "--require-claims".to_owned()),
     ];
-    words.into_iter().flatten().chain(args.pacing.words()).chain(args.expect.words()).collect()
+    let thresholds = args.fail_if.iter().map(|threshold| format!("--fail-if {}", quoted(&threshold.to_string())));
+    words.into_iter().flatten().chain(thresholds).chain(args.pacing.words()).chain(args.expect.words()).collect()
 }
 
 /// The command line that sends the same again; what the preflight takes of the hints is added to it.

@@ -1,7 +1,7 @@
 //! What happened in each second of a run, or in each of longer intervals where it is long.
 
 use std::{
-    mem,
+    iter, mem,
     sync::{Arc, Mutex},
     time::SystemTime,
 };
@@ -9,7 +9,7 @@ use std::{
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
 
 use super::Times;
-use workload::{event::Nanos, model::Statistics};
+use workload::{event::Nanos, model::Statistics, scenario::Scope, sequence::Pattern};
 
 /// How many intervals are kept. Where there would be more, each two become one.
 const INTERVALS_MAX: usize = 600;
@@ -24,16 +24,19 @@ pub(crate) struct Counted {
     pub(crate) responses: u64,
     /// Of these, good ones.
     pub(crate) good: u64,
+    /// Requests that got no response, and were owed one.
+    pub(crate) lost: u64,
     /// Sequences begun.
     pub(crate) sequences: u64,
     pub(crate) violations: u64,
 }
 
 impl Counted {
-    fn add(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.responses += other.responses;
         self.good += other.good;
+        self.lost += other.lost;
         self.sequences += other.sequences;
         self.violations += other.violations;
     }
@@ -76,6 +79,10 @@ impl Packed {
         Self(bytes)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn times(&self) -> Times {
         let unpacked = |bytes: &Vec<u8>| Deserializer::new().deserialize(&mut bytes.as_slice()).map(Times);
         if self.0.is_empty() { Times::default() } else { unpacked(&self.0).expect("it was packed here") }
@@ -96,6 +103,10 @@ impl Packed {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timed<T> {
     pub(crate) step: T,
+    /// Those of steps whose response was not good.
+    pub(crate) not_good: T,
+    /// How late the client sent steps that have times of their own.
+    pub(crate) late: T,
     pub(crate) sequence: T,
     pub(crate) slot: T,
 }
@@ -109,14 +120,56 @@ pub(crate) struct Interval {
     pub(crate) sample: Option<Sample>,
 }
 
+impl<T> Timed<T> {
+    fn map<U>(&self, of: impl Fn(&T) -> U) -> Timed<U> {
+        let Self { step, not_good, late, sequence, slot } = self;
+        Timed { step: of(step), not_good: of(not_good), late: of(late), sequence: of(sequence), slot: of(slot) }
+    }
+
+    fn each_with<'t>(&'t mut self, other: &'t Self) -> [(&'t mut T, &'t T); 5] {
+        [
+            (&mut self.step, &other.step),
+            (&mut self.not_good, &other.not_good),
+            (&mut self.late, &other.late),
+            (&mut self.sequence, &other.sequence),
+            (&mut self.slot, &other.slot),
+        ]
+    }
+}
+
 impl Interval {
     /// Adds what else happened in it, or after it.
     fn add(&mut self, other: &Self) {
         self.counted.add(&other.counted);
-        self.times.step.add(&other.times.step);
-        self.times.sequence.add(&other.times.sequence);
-        self.times.slot.add(&other.times.slot);
+        self.times.each_with(&other.times).into_iter().for_each(|(mine, theirs)| mine.add(theirs));
         self.sample = other.sample.or(self.sample);
+    }
+}
+
+/// What happened in a second, and how many seconds of the run are before it.
+#[derive(Debug)]
+pub(crate) struct Second {
+    pub(crate) number: u64,
+    pub(crate) interval: Interval,
+    /// What of it fell to parts of the load that thresholds are of, in their order.
+    pub(crate) parts: Vec<Interval>,
+}
+
+/// What a thread counts in a second.
+#[derive(Debug, Default)]
+pub(super) struct Count {
+    pub(super) counted: Counted,
+    pub(super) times: Timed<Times>,
+}
+
+impl Count {
+    pub(super) fn close(&mut self) -> Interval {
+        let interval =
+            Interval { counted: mem::take(&mut self.counted), times: self.times.map(Packed::of), sample: None };
+        // An empty histogram has nothing to clear.
+        let Timed { step, not_good, late, sequence, slot } = &mut self.times;
+        [step, not_good, late, sequence, slot].into_iter().filter(|its| its.count() > 0).for_each(|its| its.0.reset());
+        interval
     }
 }
 
@@ -125,31 +178,46 @@ impl Interval {
 pub(super) struct Now {
     /// Its number, from 0.
     second: u64,
-    pub(super) counted: Counted,
-    pub(super) times: Timed<Times>,
+    all: Count,
+    parts: Vec<(Scope, Count)>,
 }
 
 impl Now {
-    /// Goes on to the second that has this time in it. Returns the one before with its number, where that is another and has something.
-    pub(super) fn go_on(&mut self, at: Nanos) -> Option<(u64, Interval)> {
+    /// Counts all that happens, and what falls to these parts of the load.
+    pub(super) fn new(parts: &[Scope]) -> Self {
+        Self { parts: parts.iter().map(|scope| (*scope, Count::default())).collect(), ..Self::default() }
+    }
+
+    /// The counts to which belongs what happens in a population to a pattern's request.
+    pub(super) fn of(&mut self, population: usize, pattern: Option<Pattern>) -> impl Iterator<Item = &mut Count> {
+        let is_its = move |scope: &Scope| match scope {
+            Scope::Run => true,
+            Scope::Population(its) => *its == population,
+            Scope::Pattern(its) => Some(*its) == pattern,
+        };
+        let parts = self.parts.iter_mut().filter(move |(scope, _)| is_its(scope)).map(|(_, count)| count);
+        iter::once(&mut self.all).chain(parts)
+    }
+
+    /// Goes on to the second that has this time in it. Returns the one before, where that is another and has something.
+    pub(super) fn go_on(&mut self, at: Nanos) -> Option<Second> {
         // A history has the events of several threads, which are a little out of order.
         let second = (at / SECOND).max(self.second);
         if second == self.second { None } else { self.close(second) }
     }
 
-    fn close(&mut self, next: u64) -> Option<(u64, Interval)> {
-        let second = mem::replace(&mut self.second, next);
-        let counted = mem::take(&mut self.counted);
-        let Timed { step, sequence, slot } = &mut self.times;
-        let times = Timed { step: Packed::of(step), sequence: Packed::of(sequence), slot: Packed::of(slot) };
-        for times in [step, sequence, slot] {
-            times.0.reset();
-        }
-        (counted != Counted::default()).then_some((second, Interval { counted, times, sample: None }))
+    fn close(&mut self, next: u64) -> Option<Second> {
+        let number = mem::replace(&mut self.second, next);
+        let has_something = self.all.counted != Counted::default() || self.all.times.late.count() > 0;
+        has_something.then(|| Second {
+            number,
+            interval: self.all.close(),
+            parts: self.parts.iter_mut().map(|(_, count)| count.close()).collect(),
+        })
     }
 
     /// What is left when nothing more happens.
-    pub(super) fn end(&mut self) -> Option<(u64, Interval)> {
+    pub(super) fn end(&mut self) -> Option<Second> {
         self.close(self.second)
     }
 }
@@ -205,19 +273,16 @@ impl Series {
 
 /// Where the threads of a run leave the seconds that are over, for the thread that puts them together: none of them waits for that.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seconds(Arc<Mutex<Vec<(u64, Interval)>>>);
+pub(crate) struct Seconds(Arc<Mutex<Vec<Second>>>);
 
 impl Seconds {
-    pub(super) fn leave(&self, second: (u64, Interval)) {
+    pub(super) fn leave(&self, second: Second) {
         self.0.lock().expect("no thread fails while it has it").push(second);
     }
 
-    /// Puts those that are there into the series.
-    pub(crate) fn collect(&self, series: &mut Series) {
-        let seconds = mem::take(&mut *self.0.lock().expect("no thread fails while it has it"));
-        for (second, interval) in &seconds {
-            series.add(*second, interval);
-        }
+    /// Takes those that are there.
+    pub(crate) fn take(&self) -> Vec<Second> {
+        mem::take(&mut *self.0.lock().expect("no thread fails while it has it"))
     }
 }
 
@@ -226,11 +291,12 @@ mod tests {
     use super::*;
 
     fn second(requests: u64, ms: &[u64]) -> Interval {
-        let mut now = Now { counted: Counted { requests, ..Counted::default() }, ..Now::default() };
+        let mut now = Now::default();
+        now.all.counted.requests = requests;
         for ms in ms {
-            now.times.step.record(0, ms * 1_000_000);
+            now.all.times.step.record(0, ms * 1_000_000);
         }
-        now.end().expect("something").1
+        now.end().expect("something").interval
     }
 
     fn shown(series: &Series) -> Vec<(u64, u64, u64)> {
@@ -248,11 +314,13 @@ mod tests {
             if let Some(second) = now.go_on(at) {
                 seconds.leave(second);
             }
-            now.counted.requests += 1;
-            now.times.step.record(0, took * 1_000_000);
+            now.all.counted.requests += 1;
+            now.all.times.step.record(0, took * 1_000_000);
         }
         seconds.leave(now.end().expect("the last second has something"));
-        seconds.collect(&mut series);
+        for Second { number, interval, .. } in seconds.take() {
+            series.add(number, &interval);
+        }
         assert_eq!(shown(&series), [(2, 2, 2), (1, 1, 3), (0, 0, 0), (0, 0, 0), (2, 2, 5)]);
         assert!(now.end().is_none() && now.go_on(9_000_000_000).is_none(), "nothing happened since");
     }

@@ -13,7 +13,7 @@ use crate::{
     frame::HistoryWritten,
     preflight::Part,
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
-    recorder::{self, Counts, Tally, Times},
+    recorder::{self, Counts, Found, Tally, Times},
     run::{Arrived, Health, Memory, Origin, PhaseSpan},
 };
 use oracle::{
@@ -56,6 +56,9 @@ pub(super) struct Document<'s> {
     /// What the run claims to exercise, and what it did besides. In a run of at least the scenario's `claims_from` iterations, one that
     /// was not reached makes the verdict 'unknown', unless there are violations or the run was interrupted.
     claims: Vec<Claimed>,
+    /// What the scenario's thresholds came to (`fail_if`, `--fail-if`).
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    thresholds: &'s [Found],
     /// What the thresholds say that were missed.
     missed_thresholds: Vec<String>,
     /// What fixes every choice.
@@ -347,6 +350,7 @@ impl<'s> Document<'s> {
             exit_code: summary.exit_code(),
             doubts: summary.doubts(),
             claims: summary.claims().into_iter().filter(|its| its.least > 0 || its.reached > 0).collect(),
+            thresholds: &result.thresholds,
             missed_thresholds: summary.missed_thresholds(),
             seed: *seed,
             replay,

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use self::clues::evidence;
-pub(super) use self::verdict::{doubt, missed};
+pub(super) use self::verdict::{doubt, missed, threshold};
 use oracle::{
     Answer, CountBounds, Disorder, Evidence, Leak, Place, Purpose, Sender, State, Subject, Taken, Violation,
     ViolationKind,

@@ -16,7 +16,11 @@ use crate::{
 };
 use oracle::{VIOLATIONS_KEPT, Violation, history::Spool};
 use wire::transport::{Access, Client};
-use workload::{event::ContextId, plan::correlation_id, scenario::Scenario};
+use workload::{
+    event::ContextId,
+    plan::correlation_id,
+    scenario::{Measure, Scenario},
+};
 
 /// After how long the user learns what the tool waits for before the run.
 const QUIET: Duration = Duration::from_secs(3);
@@ -43,6 +47,9 @@ impl Prepared {
         let mut preflight =
             Preflight::ask(&client, scenario, setup.hints, setup.golden.as_ref()).await.map_err(RunError::Endpoint)?;
         if let Some(why) = preflight.rejects_golden().or_else(|| preflight.cannot_be_sent(scenario)) {
+            return Err(RunError::Endpoint(why));
+        }
+        if let Some(why) = uncounted(&preflight, scenario) {
             return Err(RunError::Endpoint(why));
         }
         if let Some(times) = setup.pace {
@@ -93,6 +100,18 @@ impl Prepared {
         let (explainer, occupancy) = (preflight.explainer(scenario), preflight.occupancy(scenario));
         (taps, Collector::new(batches, explainer, occupancy, Arc::clone(slots_taken), spool, sender), seen)
     }
+}
+
+/// Why a threshold cannot be judged, where the server does not count what it is of.
+fn uncounted(preflight: &Preflight, scenario: &Scenario) -> Option<String> {
+    let counted_by_the_server = [Measure::ServerQueue, Measure::ServerCompute, Measure::MeanBatch];
+    let thresholds = scenario.thresholds();
+    let (_, threshold) = thresholds.iter().find(|(_, its)| counted_by_the_server.contains(&its.measure))?;
+    (!preflight.has_statistics).then(|| {
+        format!(
+            "the threshold '{threshold}' cannot be judged: the server does not answer ModelStatistics; nothing was sent"
+        )
+    })
 }
 
 /// The sequence before the run. Where that takes long the user learns why.

@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
     Interrupted, Memory, Observer, Prepared, RunError, RunResult, TICK,
-    health::Watched,
+    health::{Concluded, Watched},
     keep,
     phases::{Conducted, conduct},
     resources::cpu_us,
@@ -54,7 +54,7 @@ impl Prepared {
         let (mut kept, mut beside) = (Vec::new(), Vec::new());
         let mut watch = Watch::new();
         let mut ticks = tokio::time::interval(TICK);
-        let (mut memory, mut watched) = (Memory::default(), Watched::default());
+        let (mut memory, mut watched) = (Memory::default(), Watched::of(&shared.setup.scenario));
         let mut looking = Box::pin(self.looker.look(shared));
         let mut conducted = Box::pin(conduct(shared, &self.hands));
         let mut phases = None;
@@ -85,7 +85,7 @@ impl Prepared {
                     shared.gate.stop();
                 }
                 _ = ticks.tick() => {
-                    watched.collect(&shared.seconds);
+                    watched.look_at_thresholds(shared);
                     let progress = shared.progress();
                     observer.progress(&progress);
                     memory.look(progress.elapsed);
@@ -104,7 +104,9 @@ impl Prepared {
         let Conducted { spans: phases, broken_off } = phases.unwrap_or_default();
         tally.reached.add(&reached);
         count_others(&mut tally, &beside, of_all);
-        let (health, series, left) = watched.conclude(shared.clock.now(), &shared.progress(), &shared.seconds);
+        watched.collect(&shared.seconds);
+        let Concluded { health, series, thresholds, left } =
+            watched.conclude(shared.clock.now(), &shared.progress(), elapsed);
         // What is looked at after it is as in one that was interrupted, until it is looked at.
         let why = || "the run was interrupted".to_owned();
         let mut result = RunResult {
@@ -132,6 +134,7 @@ impl Prepared {
             longest_wait,
             health: Some(health),
             series,
+            thresholds,
         };
         for violation in left {
             result.add(violation, observer);

@@ -16,7 +16,7 @@ use super::{
     resources::{cpu_us, memory_now},
     shared::Shared,
 };
-use crate::recorder::{Sample, Seconds, Series};
+use crate::recorder::{Found, Gauges, Sample, Seconds, Series};
 use oracle::{
     Evidence, Subject, Violation, ViolationKind,
     diagnosis::{Cause, Clue, Explanation},
@@ -30,6 +30,8 @@ use workload::{
 
 /// How often the server is asked.
 const EVERY_NS: Nanos = 1_000_000_000;
+/// How long the threads take at most to leave a second that is over.
+const LEFT_WITHIN: Nanos = 500_000_000;
 /// How long it may take to answer.
 const LIMIT: Duration = Duration::from_secs(5);
 /// For how long a server may load its other models when the run's own serves again.
@@ -177,6 +179,7 @@ pub(super) struct Watched {
     open: Vec<Open>,
     memory: Grown,
     series: Series,
+    gauges: Gauges,
     /// How much the run had done to the server by the last look, and when that was seen to be more than before.
     disturbances: u64,
     disturbed_at: Option<Nanos>,
@@ -194,12 +197,25 @@ struct Open {
     index: usize,
 }
 
+/// What is known when a run is over.
+pub(super) struct Concluded {
+    pub(super) health: Health,
+    pub(super) series: Series,
+    pub(super) thresholds: Vec<Found>,
+    /// The violations that are left.
+    pub(super) left: Vec<Violation>,
+}
+
 impl Watched {
+    pub(super) fn of(scenario: &Scenario) -> Self {
+        Self { gauges: Gauges::of(scenario), ..Self::default() }
+    }
+
     /// Takes in a look. Returns the violations of the look before.
     pub(super) fn take(&mut self, look: Look, now: Nanos, progress: &Progress) -> Vec<Violation> {
         let violations = self.violations(progress.completed);
         self.series.began = SystemTime::now().checked_sub(Duration::from_nanos(now));
-        self.series.sample(Sample {
+        let sample = Sample {
             at: now,
             in_flight: progress.waiting(),
             slots_taken: progress.slots_taken,
@@ -210,7 +226,9 @@ impl Watched {
             pending: look.pending,
             server_memory: look.bytes,
             server_cpu_us: look.cpu_us,
-        });
+        };
+        self.series.sample(sample);
+        self.gauges.sample(&sample);
         let is_disturbed = look.is_disturbed || look.disturbances != self.disturbances;
         if is_disturbed {
             (self.disturbances, self.disturbed_at) = (look.disturbances, Some(now));
@@ -270,24 +288,35 @@ impl Watched {
 
     /// Takes in the seconds that are over.
     pub(super) fn collect(&mut self, seconds: &Seconds) {
-        seconds.collect(&mut self.series);
+        for second in seconds.take() {
+            self.series.add(second.number, &second.interval);
+            self.gauges.second(&second);
+        }
     }
 
-    /// What is known when the run is over, and the violations that are left.
-    pub(super) fn conclude(
-        mut self,
-        now: Nanos,
-        progress: &Progress,
-        seconds: &Seconds,
-    ) -> (Health, Series, Vec<Violation>) {
-        self.collect(seconds);
+    /// Ends the run where a threshold that does so is missed by now.
+    pub(super) fn look_at_thresholds(&mut self, shared: &Shared) {
+        self.collect(&shared.seconds);
+        // The threads leave a second soon after it is over.
+        if self.gauges.abort(shared.clock.now().saturating_sub(LEFT_WITHIN) / EVERY_NS) {
+            shared.gate.stop();
+        }
+    }
+
+    /// What is known when the run is over, which took so long.
+    pub(super) fn conclude(mut self, now: Nanos, progress: &Progress, elapsed: Duration) -> Concluded {
         let mut violations = self.violations(progress.completed);
         for span in self.open {
             self.health.not_ready[span.index].executed = progress.completed.saturating_sub(span.executed);
         }
         let memory = self.memory.judged();
         violations.extend(memory.as_ref().and_then(|memory| memory.violation(now)));
-        (Health { memory, ..self.health }, self.series, violations)
+        Concluded {
+            health: Health { memory, ..self.health },
+            series: self.series,
+            thresholds: self.gauges.conclude(elapsed),
+            left: violations,
+        }
     }
 }
 

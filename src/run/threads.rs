@@ -17,7 +17,10 @@ use super::{
     shared::{Out, Shared},
     worker::Worker,
 };
-use crate::recorder::{Recorder, Tally, Tap, Taps};
+use crate::{
+    probe::site::Clock,
+    recorder::{Recorder, Tally, Tap, Taps},
+};
 use wire::{simulation, transport::CallError};
 use workload::scenario::Scenario;
 
@@ -149,7 +152,7 @@ async fn run_workers(
             done = all => done,
             // An error means that the run is gone, which ends the thread too.
             _ = aborted.wait_for(|aborted| *aborted) => Ok(()),
-            () = keep_flushing(&recorder) => Ok(()),
+            () = keep_flushing(&recorder, &shared.clock) => Ok(()),
             never = shared.threads[thread].held_up.measure() => match never {},
             never = alarms.ring(&shared.clock) => match never {},
         }
@@ -167,12 +170,12 @@ async fn run_workers(
 }
 
 /// Lets go of what is held back for the collector, again and again.
-async fn keep_flushing(recorder: &RefCell<Recorder>) {
+async fn keep_flushing(recorder: &RefCell<Recorder>, clock: &Clock) {
     let mut ticks = tokio::time::interval(HELD_BACK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        recorder.borrow_mut().flush();
+        recorder.borrow_mut().flush(clock.now());
     }
 }
 

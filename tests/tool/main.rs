@@ -42,5 +42,6 @@ mod run;
 mod series;
 mod slots;
 mod suite;
+mod thresholds;
 mod transports;
 mod words;

@@ -56,6 +56,8 @@ pub(super) fn basis(summary: &Summary, extent: Extent) -> Vec<Line> {
     lines.extend(phases(&result.phases));
     lines.extend(result.arrived.iter().map(arrived));
     lines.extend(tally.pacing.iter().flat_map(|pacing| paced(pacing)));
+    let kept = result.thresholds.iter().filter(|found| found.measured && !found.missed);
+    lines.extend(kept.map(|found| Line::fine("threshold", words::threshold(found))));
     lines.extend(go_aways(result.go_aways));
     if let Some(its) = &result.health {
         lines.extend(health(its, summary.embedded.is_some()));

@@ -8,7 +8,7 @@ use crate::{
     report::Summary,
     run::Memory,
 };
-use workload::{scenario::Thresholds, sequence::Pattern, wording::counted};
+use workload::{sequence::Pattern, wording::counted};
 
 /// A column of counts: its title, and the count.
 type Column = (&'static str, fn(&Counts) -> u64);
@@ -92,7 +92,7 @@ pub(super) fn write_times(summary: &Summary, extent: Extent, out: &mut impl io::
     if let Some(pacing) = &tally.pacing {
         write_row("client late", &pacing.late, out)?;
     }
-    let has_thresholds = summary.scenario.populations.iter().any(|its| its.thresholds != Thresholds::default());
+    let has_thresholds = summary.scenario.populations.iter().any(|its| !its.fail_if.is_empty());
     if extent == Extent::Wide || has_thresholds {
         for (population, waits) in summary.scenario.populations.iter().zip(&tally.populations) {
             writeln!(out, "of {}:", population.name)?;

@@ -1,12 +1,16 @@
 //! The words of a verdict's reasons.
 
-use crate::verdict::{Doubt, Measured, Missed};
+use crate::{
+    recorder::Found,
+    verdict::{Doubt, Missed},
+};
 use workload::wording::counted;
 
 /// Why a run cannot be called valid.
 pub(in crate::report) fn doubt(doubt: &Doubt) -> String {
     match doubt {
         Doubt::Interrupted => "the run was interrupted".to_owned(),
+        Doubt::EndedByThreshold(found) => format!("the threshold '{}' ended the run", found.threshold),
         Doubt::BrokenOff(why) => why.clone(),
         Doubt::NothingJudged => "no sequence ran to its end with responses that could be judged".to_owned(),
         Doubt::NoOutputJudged => {
@@ -30,7 +34,10 @@ pub(in crate::report) fn doubt(doubt: &Doubt) -> String {
         Doubt::Unanswered { unanswered, requests } => {
             format!("{unanswered} of {} got no response", counted(*requests, "request"))
         }
-        Doubt::NotMeasured(of) => format!("the threshold for the {} was not measured: there were none", measured(of)),
+        Doubt::NotMeasured(found) => {
+            let of = if found.population.is_empty() { String::new() } else { format!(" of {}", found.population) };
+            format!("the threshold '{}'{of} was not measured: it had no values", found.threshold)
+        }
         Doubt::NotReached(claims) => {
             format!("not reached: {}", claims.iter().map(|claim| claim.name()).collect::<Vec<_>>().join(", "))
         }
@@ -43,13 +50,19 @@ pub(in crate::report) fn missed(missed: &Missed) -> String {
         Missed::Answers { slow, limit } => {
             format!("{} took longer than {} ms", counted(*slow, "response"), limit.as_millis())
         }
-        Missed::Times { of, percentile, found, limit } => {
-            let (percentile, ms) = (percentile.name().replace('_', "."), found.as_secs_f64() * 1000.0);
-            format!("{percentile} of the {} is {ms:.1} ms, above {} ms", measured(of), limit.as_millis())
-        }
+        Missed::Threshold(found) => threshold(found),
     }
 }
 
-fn measured(Measured { what, population }: &Measured) -> String {
-    if population.is_empty() { what.to_string() } else { format!("{what} of {population}") }
+/// A threshold, and what was measured.
+pub(in crate::report) fn threshold(found: &Found) -> String {
+    let Found { threshold, population, value, at_s, measured, .. } = found;
+    let whose = if population.is_empty() { String::new() } else { format!("{population}: ") };
+    let seen = match value {
+        _ if !measured => "not measured".to_owned(),
+        Some(value) => threshold.shown(*value),
+        None => threshold.shown(f64::INFINITY),
+    };
+    let when = at_s.map(|at| format!(" from {at} s on")).unwrap_or_default();
+    format!("{whose}{threshold}: {seen}{when}")
 }

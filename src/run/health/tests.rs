@@ -24,7 +24,8 @@ fn watched(looks: &[Look]) -> (Health, Vec<Violation>) {
         violations.extend(watched.take(*look, now, &progress(answered, 0)));
     }
     let answered = 10 * (looks.len() as u64 + 1);
-    let (health, _, rest) = watched.conclude(now + SECOND, &progress(answered, 0), &Seconds::default());
+    let Concluded { health, left: rest, .. } =
+        watched.conclude(now + SECOND, &progress(answered, 0), Duration::from_nanos(now + SECOND));
     violations.extend(rest);
     (health, violations)
 }
@@ -64,7 +65,7 @@ fn a_server_that_is_not_ready_and_answers_nothing_may_be_ending() {
     let violations = watched.take(look(None, None), 2 * SECOND, &progress(7, 0));
     assert_eq!(violations[0].explanations[0].cause, Cause::Unloaded);
     assert_eq!(violations.len(), 1);
-    let (health, _, rest) = watched.conclude(3 * SECOND, &progress(7, 0), &Seconds::default());
+    let Concluded { health, left: rest, .. } = watched.conclude(3 * SECOND, &progress(7, 0), Duration::from_secs(3));
     assert_eq!((health.asked, health.unanswered, rest), (4, 3, Vec::new()));
 }
 
@@ -106,7 +107,8 @@ fn memory(seconds: u64, bytes: impl Fn(u64) -> u64) -> Option<ServerMemory> {
         let look = Look { bytes: Some(bytes(second)), ..yes() };
         watched.take(look, second * SECOND, &progress(0, second * 50));
     }
-    let (health, _, violations) = watched.conclude(seconds * SECOND, &progress(0, seconds * 50), &Seconds::default());
+    let Concluded { health, left: violations, .. } =
+        watched.conclude(seconds * SECOND, &progress(0, seconds * 50), Duration::from_secs(seconds));
     let is_steady = health.memory.as_ref().and_then(|memory| memory.growth).is_some_and(|growth| growth.is_steady);
     assert_eq!(violations.len(), usize::from(is_steady), "{violations:#?}");
     health.memory

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Contexts, CorrelationIds, Length, Limits, Load, Network, Patterns, Phase, Population, Scenario, Sending, Slots,
-    Target, Think, Thresholds, Values,
+    Target, Think, Threshold, Values,
 };
 use crate::{claim::Claims, said::is_default};
 
@@ -32,8 +32,8 @@ pub(super) struct Document {
     think: Option<Think>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<Network>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    thresholds: Thresholds,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    fail_if: Vec<Threshold>,
     limits: Limits,
     slots: Slots,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,9 +48,9 @@ impl TryFrom<Document> for Scenario {
     type Error = String;
 
     fn try_from(document: Document) -> Result<Self, String> {
-        let Document { target, correlation_ids, limits, slots, claims, claims_from, .. } = document;
+        let Document { target, correlation_ids, fail_if, limits, slots, claims, claims_from, .. } = document;
         let Document { phase: phases, population: mut populations, .. } = document;
-        let Document { load, contexts, patterns, length, values, sending, think, network, thresholds, .. } = document;
+        let Document { load, contexts, patterns, length, values, sending, think, network, .. } = document;
         if populations.is_empty() {
             let missing = |table: &str| format!("the table [{table}] is missing");
             populations.push(Population {
@@ -65,16 +65,16 @@ impl TryFrom<Document> for Scenario {
                 sending: sending.ok_or_else(|| missing("sending"))?,
                 think: think.ok_or_else(|| missing("think"))?,
                 network: network.unwrap_or_default(),
-                thresholds,
+                fail_if: Vec::new(),
             });
         }
-        Ok(Self { target, correlation_ids, populations, phases, limits, slots, claims, claims_from })
+        Ok(Self { target, correlation_ids, populations, phases, limits, slots, fail_if, claims, claims_from })
     }
 }
 
 impl From<Scenario> for Document {
     fn from(scenario: Scenario) -> Self {
-        let Scenario { target, correlation_ids, mut populations, phases, limits, slots, claims, claims_from } =
+        let Scenario { target, correlation_ids, mut populations, phases, fail_if, limits, slots, claims, claims_from } =
             scenario;
         let is_alone =
             matches!(&*populations, [Population { name, phase: None, correlation_ids: None, .. }] if name.is_empty());
@@ -92,7 +92,7 @@ impl From<Scenario> for Document {
             sending: alone.map(|its| its.sending.clone()),
             think: alone.map(|its| its.think.clone()),
             network: alone.map(|its| its.network.clone()).filter(|network| !network.is_clear()),
-            thresholds: alone.map(|its| its.thresholds.clone()).unwrap_or_default(),
+            fail_if,
             limits,
             slots,
             claims,

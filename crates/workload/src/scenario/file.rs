@@ -20,8 +20,7 @@ const DEFAULT_NAME: &str = "l0-sequence-stress";
 const WHOLE: [&str; 2] = ["patterns.common", "patterns.rare"];
 
 /// The tables that a population may have of its own; for what it leaves out those of the file are its, too.
-const OF_A_POPULATION: [&str; 9] =
-    ["load", "contexts", "patterns", "length", "values", "sending", "think", "network", "thresholds"];
+const OF_A_POPULATION: [&str; 8] = ["load", "contexts", "patterns", "length", "values", "sending", "think", "network"];
 
 /// Where a scenario comes from: its name for messages, and its text.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use super::{AccessOverrides, Arrivals, Load, Millis, Population, Rate, Scenario};
+use super::{AccessOverrides, Arrivals, Load, Millis, Population, Rate, Scenario, Threshold};
 use crate::{
     conversation::Transport,
     endpoint::{Endpoint, Endpoints},
@@ -37,6 +37,8 @@ pub struct Overrides {
     pub step_jitter_ms: Option<Millis>,
     /// In place of `limits.response_ms`.
     pub response_ms: Option<Millis>,
+    /// Beside `fail_if`.
+    pub fail_if: Vec<Threshold>,
     /// What it takes to be let in.
     pub access: AccessOverrides,
     /// Whether claims are required although flags make the run smaller than its scenario.
@@ -98,6 +100,7 @@ impl Scenario {
             load.step_jitter_ms = overrides.step_jitter_ms.or(load.step_jitter_ms);
         }
         self.limits.response_ms = overrides.response_ms.or(self.limits.response_ms);
+        self.fail_if.extend(overrides.fail_if);
         let loads = self.populations.iter().map(|population| &population.load);
         if overrides.require_claims {
             self.claims_from = 0;

@@ -9,8 +9,7 @@ use rand::{Rng, RngExt as _};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arrivals, Distribution, Listed, Millis, Network, Probability, Rate, STEPS_MAX, Thresholds, Uniform, Weights,
-    Window,
+    Arrivals, Distribution, Listed, Millis, Network, Probability, Rate, STEPS_MAX, Threshold, Uniform, Weights, Window,
     distribution::{RawDraw, one_of},
 };
 use crate::{
@@ -50,9 +49,9 @@ pub struct Population {
     /// What is between them and the server.
     #[serde(default, skip_serializing_if = "is_default")]
     pub network: Network,
-    /// How long their sequences may take.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub thresholds: Thresholds,
+    /// What fails the run of how they fare.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fail_if: Vec<Threshold>,
 }
 
 /// How much to send.

@@ -83,8 +83,7 @@ keys! {
     "network.black_hole.after_ms" "{ constant = 5 }, or another draw" "age in ms from which on a connection passes no data";
     "network.black_hole.after_bytes" "{ constant = 5 }, or another draw" "number of bytes from which on a connection passes no data";
     "network.black_hole.for_ms" "{ constant = 5 }, or another draw" "how long in ms a connection passes no data, at most 60000 [default: until the client gives it up]";
-    "thresholds.sequence_ms" "table of ms" "longest time of a sequence by percentile: p50, p90, p99, p99_9, max; exit code 5 if it is missed";
-    "thresholds.slot_wait_ms" "table of ms" "longest wait of a START for its slot by percentile: p50, p90, p99, p99_9, max; exit code 5 if it is missed";
+    "fail_if" "list of thresholds" "what fails the run with exit code 5, such as 'step.p99 > 50ms'; docs/LOAD.md has the form; --fail-if adds to it";
     "limits.lost_after_ms" "ms" "shortest timeout for a response; the longest wait on a correct server counts, too";
     "limits.step_ms" "ms" "longest time of one step in the server, without the model's own execution delay";
     "limits.connect_ms" "ms" "timeout of each call before and after the run";
@@ -102,8 +101,9 @@ keys! {
     "phase.name" "text" "name of the phase in reports";
     "phase.pause_ms" "ms" "pause before the phase's workers begin";
     "phase.server" "\"reload\", \"reload-direct\", \"reload-oldest\" or \"restart\"" "what the tool does to the server after the pause: reload the model, also with another strategy, or restart the server";
-    "population" "list of tables, [[population]] each" "workers that are alike, with their own tables load, contexts, patterns, length, values, sending, think, network and thresholds";
+    "population" "list of tables, [[population]] each" "workers that are alike, with their own tables load, contexts, patterns, length, values, sending, think and network";
     "population.name" "text" "name of the population in reports";
+    "population.fail_if" "list of thresholds" "what fails the run of how the population's own requests fare";
     "population.phase" "text" "phase in which its workers run [default: from the start]";
 }
 
@@ -166,7 +166,7 @@ mod tests {
             "length.geometric = { mean = 1 }",
             "length.list = [1]",
             "claims_from = 1",
-            "thresholds = { sequence_ms.p50 = 1, slot_wait_ms.max = 1 }",
+            "fail_if = ['step.p99 > 1s']\n[[population]]\nname = 'a'\nfail_if = ['sequence.p50 > 1s']",
             "network.latency_ms.constant = 1\nnetwork.bandwidth_kib_s = 1\nnetwork.slice_bytes = 1\nnetwork.cut.after_ms.constant = 1
              network.cut.after_bytes.constant = 1\nnetwork.cut.by = 'fin'\nnetwork.black_hole.after_ms.constant = 1
              network.black_hole.after_bytes.constant = 1\nnetwork.black_hole.for_ms.constant = 1",
@@ -182,6 +182,7 @@ mod tests {
             "phase.pause_ms",
             "phase.server",
             "population",
+            "population.fail_if",
             "population.name",
             "population.phase",
         ];

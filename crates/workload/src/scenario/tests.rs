@@ -391,28 +391,48 @@ fn a_file_that_cannot_be_read_is_told() {
 }
 
 #[test]
-fn thresholds_are_a_populations_or_the_files() {
+fn thresholds_are_the_runs_or_a_populations() {
     let text = "
-thresholds.slot_wait_ms = { p99 = 5, max = 9 }
+fail_if = ['goodput < 5/s', 'sequence.p99 of population b > 1s']
 [[population]]
 name = 'a'
 load.workers = 1
 [[population]]
 name = 'b'
-thresholds.sequence_ms.p50 = 3
+fail_if = ['wait_for_slot.max > 2s']
 load.workers = 1";
-    let scenario = Scenario::resolve(&Source::from_text("a.toml", text), Overrides::default()).expect("a scenario");
-    let given: Vec<_> = scenario
-        .populations
-        .iter()
-        .map(|Population { thresholds, .. }| (thresholds.sequence_ms.len(), thresholds.slot_wait_ms.len()))
-        .collect();
-    assert_eq!(given, [(0, 2), (1, 2)]);
+    let given = |text: &str| Scenario::resolve(&Source::from_text("a.toml", text), Overrides::default());
+    let scenario = given(text).expect("a scenario");
+    let scopes: Vec<_> = scenario.thresholds().iter().map(|(scope, threshold)| (*scope, threshold.measure)).collect();
+    let b = Scope::Population(1);
+    assert_eq!(scopes, [(Scope::Run, Measure::Goodput), (b, Measure::Sequence), (b, Measure::WaitForSlot)]);
     let json = serde_json::to_string(&scenario).expect("JSON");
     assert_eq!(serde_json::from_str::<Scenario>(&json).expect("a scenario"), scenario);
-    let error = Scenario::resolve(&Source::from_text("a.toml", "thresholds.sequence_ms.p95 = 3"), Overrides::default());
-    let error = error.expect_err("there is no such percentile").to_string();
-    assert!(error.contains("a.toml:1") && error.contains("p95") && error.contains("`p90`"), "{error}");
+    for (from, to, problem) in [
+        (
+            "of population b",
+            "of population c",
+            "a.toml:2: fail_if: 'sequence.p99 of population c > 1s': there is no population 'c'; these are: a, b",
+        ),
+        ("of population b", "of pattern malformed", "the scenario does not draw the pattern malformed"),
+        ("wait_for_slot.max", "wait_for_slot.max of pattern valid", "a.toml:8: population[1].fail_if: "),
+        ("wait_for_slot.max > 2s", "pending.max > 2", "is measured of the whole run alone"),
+        ("goodput < 5/s", "client_late.p99 > 1ms", "it is measured with --rate or --step-interval"),
+        (
+            "goodput < 5/s",
+            "goodputt < 5/s",
+            "a.toml:2: fail_if[0]: 'goodputt < 5/s': 'goodputt' is not measured; these are: step",
+        ),
+    ] {
+        let changed = text.replace(from, to);
+        let result = given(&changed);
+        let error = result.map(drop).expect_err(to).to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+    let short = given("load.duration_s = 10\nfail_if = ['step.p99 > 1s during 10s..']")
+        .expect_err("it never begins")
+        .to_string();
+    assert!(short.contains("the run ends after 10s"), "{short}");
 }
 
 #[test]

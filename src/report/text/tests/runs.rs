@@ -8,7 +8,7 @@ use crate::{
         Hints, Part,
         tests::{scenario, told},
     },
-    recorder::{Series, Tally, Waits},
+    recorder::{Gauges, Series, Tally, Waits},
     report::{ScenarioOutcome, SuiteResult, SuiteRow, write_suite_header},
     run::{Arrived, Interrupted, Origin, RunResult},
 };
@@ -33,11 +33,11 @@ const POPULATIONS: &str = "
     [[population]]
     name = 'fast'
     load.workers = 1
-    thresholds = { sequence_ms.p99 = 5 }
+    fail_if = ['sequence.p99 > 5ms']
     [[population]]
     name = 'slow'
     load = { workers = 2, iterations = 3, duration_s = 60 }
-    thresholds = { slot_wait_ms = { p50 = 1, max = 2 } }
+    fail_if = ['wait_for_slot.p50 > 1ms', 'wait_for_slot.max > 2s in any 5s']
 ";
 
 /// The lines of a report in which a population's iterations began at a rate.
@@ -97,6 +97,7 @@ fn summary(text: &str, hints: Hints) -> Summary {
         go_aways: GoAways::default(),
         health: None,
         series: Series::default(),
+        thresholds: Gauges::of(&scenario).conclude(Duration::from_secs(2)),
     };
     let scenario_name = "test".to_owned();
     Summary { scenario, scenario_name, seed: Seed(42), replay: "REPLAY".to_owned(), embedded: None, result }
@@ -198,17 +199,19 @@ pub(super) fn verdicts() -> String {
         move |its: &mut Summary| its.result.tally.violations = kinds.iter().copied().collect()
     };
     let slow = |count| move |its: &mut Summary| its.result.tally.slow = count;
-    let waits = |us: &'static [u64]| {
-        move |its: &mut Summary| {
-            let mut waits = Waits::default();
-            for us in us {
-                waits.sequence.record(0, us * 1000);
-                waits.slot.record(0, us * 1000);
-            }
-            its.result.tally.populations = vec![waits.clone(), waits];
+    let measured = |its: &mut Summary| {
+        for found in &mut its.result.thresholds {
+            let value = 10_000.0;
+            found.missed = found.threshold.is_missed_by(value);
+            (found.value, found.measured) = (Some(value), true);
         }
     };
-    let alone = "thresholds = { sequence_ms.p50 = 5, slot_wait_ms.p99_9 = 1 }";
+    let aborted = |its: &mut Summary| {
+        measured(its);
+        let found = &mut its.result.thresholds[0];
+        (found.value, found.at_s, found.missed, found.ended_the_run) = (None, Some(10), true, true);
+    };
+    let alone = "fail_if = ['sequence.p50 > 5ms', 'wait_for_slot.p99.9 > 1ms']";
     [
         of("", 1, &|_| ()),
         of("", 2, &|_| ()),
@@ -230,7 +233,8 @@ pub(super) fn verdicts() -> String {
         }),
         of("limits.response_ms = 100", 2, &slow(1)),
         of("limits.response_ms = 100", 3, &slow(2)),
-        of(POPULATIONS, 2, &waits(&[10_000])),
+        of(POPULATIONS, 2, &measured),
+        of("fail_if = ['good_step.p99 > 5ms in any 10s abort']", 2, &aborted),
     ]
     .concat()
 }
