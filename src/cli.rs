@@ -41,7 +41,7 @@ pub use self::{
     server::ServerArgs,
     usage::problem,
 };
-use crate::report::Extent;
+use crate::{limit::Range, report::Extent};
 use workload::scenario::{Arrivals, Measure, Millis, Overrides, Rate, Threshold};
 
 /// What stands below the options in `--help`.
@@ -225,6 +225,14 @@ pub struct StressArgs {
     /// When iterations and steps are due.
     #[command(flatten)]
     pub pacing: PacingArgs,
+    /// Find the highest rate, such as 10..5000/s, or number of workers, such as 1..512, that the server takes correctly
+    ///
+    /// One run after the other, each of -d [default: 10s]. A load is too much if a threshold (--fail-if) is missed, if iterations do not begin
+    /// when they are due, if unanswered requests become more and more, or if 1 % of the requests get no good response. The search ends at a
+    /// violation that no load excuses. --json and --csv write the trials.
+    #[arg(long, value_name = "RANGE", help_heading = "Load", allow_hyphen_values = true,
+        conflicts_with_all = ["rate", "iterations", "history", "failure", "require_claims"])]
+    pub find_limit: Option<Range>,
     /// The server.
     #[command(flatten)]
     pub endpoint: EndpointArgs,

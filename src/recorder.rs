@@ -18,11 +18,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::collector::{Collected, Collector};
-pub use self::gauges::Found;
+pub(crate) use self::gauges::Found;
 pub(crate) use self::gauges::Gauges;
 use self::gauges::parts_of;
 pub(crate) use self::goodput::NotGood;
 use self::reach::{Here, Reach};
+#[cfg(test)]
+pub(crate) use self::series::Counted;
 pub(crate) use self::series::{Interval, Packed, Sample, Second, Seconds, Series};
 pub(crate) use self::tap::{BATCHES, BYTES, Tap, Taps};
 pub(crate) use self::times::{Pacing, Times, Waits};
@@ -338,8 +340,12 @@ impl Recorder {
             }
             _ => {}
         }
+        let is_given_up = settled.is_some_and(|settled| settled.outcome == Outcome::Indeterminate);
         let Context { population, pattern, .. } = self.contexts[index];
-        self.now.of(population, pattern).for_each(|its| its.counted.violations += violations.len() as u64);
+        for now in self.now.of(population, pattern) {
+            now.counted.violations += violations.len() as u64;
+            now.counted.abandoned += *abandoned as u64 + u64::from(is_given_up);
+        }
         for violation in violations {
             self.tally.violation(violation.kind);
         }

@@ -62,12 +62,18 @@ pub(crate) enum Doubt {
     NotReached(Vec<Claim>),
 }
 
+/// A threshold that a run missed.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Missed<'r> {
+pub enum Missed {
     /// Answers took longer than they may.
-    Answers { slow: u64, limit: Duration },
+    Answers {
+        /// How many.
+        slow: u64,
+        /// What they may take.
+        limit: Duration,
+    },
     /// A threshold of the scenario.
-    Threshold(&'r Found),
+    Threshold(Found),
 }
 
 /// How far a run came with a claim.
@@ -181,11 +187,11 @@ impl Judged<'_> {
         self.claims().into_iter().filter(|reached| reached.times < reached.least).collect()
     }
 
-    pub(crate) fn missed_thresholds(&self) -> Vec<Missed<'_>> {
+    pub(crate) fn missed_thresholds(&self) -> Vec<Missed> {
         let RunResult { preflight, tally, thresholds, .. } = self.result;
         let limit = preflight.limits.threshold.filter(|_| tally.slow > 0);
         let answers = limit.map(|limit| Missed::Answers { slow: tally.slow, limit });
-        let missed = thresholds.iter().filter(|found| found.missed).map(Missed::Threshold);
+        let missed = thresholds.iter().filter(|found| found.missed).cloned().map(Missed::Threshold);
         answers.into_iter().chain(missed).collect()
     }
 }

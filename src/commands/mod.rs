@@ -4,6 +4,7 @@ mod check;
 mod explain;
 mod export;
 mod faults;
+mod find_limit;
 mod golden;
 mod output;
 mod plan;

@@ -15,6 +15,7 @@ use tracing_subscriber::{filter::Targets, layer::SubscriberExt as _, util::Subsc
 
 use super::{
     Failure as CommandFailure,
+    find_limit::find_limit,
     golden::expected,
     output::{Files, check_different, check_history_file, print, say_error},
     progress::Display,
@@ -43,6 +44,9 @@ const ENDED_AT_ONCE: i32 = 3;
 
 /// Runs a scenario and returns the exit code.
 pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
+    if let Some(range) = args.find_limit {
+        return find_limit(args, range);
+    }
     let (source, mut scenario, seed) = resolve(&args.plan, args.overrides())?;
     let history = args.history.history.as_deref();
     let named = args.files.named().chain(history.map(|path| ("history", path))).chain(args.expect.files());
@@ -170,15 +174,17 @@ fn show_each_step() {
 }
 
 /// The words that say how much is sent, and what else a run's flags say of it.
-fn load_words(args: &StressArgs, scenario: &Scenario) -> Vec<String> {
+pub(super) fn load_words(args: &StressArgs, scenario: &Scenario) -> Vec<String> {
     // Of several populations each has its own numbers, which only flags replace.
     let (workers, iterations) = match &scenario.populations[..] {
+        _ if args.find_limit.is_some() => (args.plan.concurrency, None),
         [alone] => (Some(alone.load.workers), alone.load.iterations),
         _ => (args.plan.concurrency, args.plan.iterations),
     };
     let words = [
         workers.map(|workers| format!("-t {workers}")),
         iterations.map(|iterations| format!("-i {iterations}")),
+        args.find_limit.map(|range| format!("--find-limit {range}")),
         args.duration.map(|seconds| format!("--duration {seconds}s")),
         args.response_limit.map(|limit| format!("--response-limit {}ms", limit.duration().as_millis())),
         args.require_claims.then(|| "--require-claims".to_owned()),

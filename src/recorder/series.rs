@@ -24,7 +24,9 @@ pub(crate) struct Counted {
     pub(crate) responses: u64,
     /// Of these, good ones.
     pub(crate) good: u64,
-    /// Requests that got no response, and were owed one.
+    /// Requests whose response nobody waits for any more.
+    pub(crate) abandoned: u64,
+    /// Of these, requests whose response the server owed.
     pub(crate) lost: u64,
     /// Sequences begun.
     pub(crate) sequences: u64,
@@ -36,6 +38,7 @@ impl Counted {
         self.requests += other.requests;
         self.responses += other.responses;
         self.good += other.good;
+        self.abandoned += other.abandoned;
         self.lost += other.lost;
         self.sequences += other.sequences;
         self.violations += other.violations;

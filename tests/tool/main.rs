@@ -22,6 +22,7 @@ mod goodput;
 mod health;
 mod history;
 mod layers;
+mod limit;
 mod model_repository;
 mod network;
 mod network_calls;

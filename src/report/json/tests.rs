@@ -4,7 +4,7 @@ use schemars::{Schema, generate::SchemaSettings, transform::transform_subschemas
 use serde_json::Value;
 
 use super::*;
-use crate::report::suite;
+use crate::report::{limit, suite};
 
 /// Whether an object may have other properties.
 const OPEN: &str = "additionalProperties";
@@ -46,9 +46,13 @@ fn suite_schema() -> Value {
     schema_of::<suite::Document<'static>>("The results of sequence-stress suite")
 }
 
+fn limit_schema() -> Value {
+    schema_of::<limit::Document<'static>>("The result of a search for the highest load (sequence-stress --find-limit)")
+}
+
 #[test]
 fn the_schemas_in_the_repository_are_those_of_the_types() {
-    for (name, schema) in [("result", result_schema()), ("suite", suite_schema())] {
+    for (name, schema) in [("result", result_schema()), ("suite", suite_schema()), ("limit", limit_schema())] {
         let path = format!("{}/docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
         let schema = format!("{schema:#}\n");
         if env::var_os("SEQUENCE_STRESS_GENERATE").is_some() {

@@ -1,0 +1,221 @@
+//! What a run at one load shows: whether the server took the load.
+
+use std::time::Duration;
+
+use crate::{
+    recorder::{Interval, Sample, Series},
+    run::RunResult,
+    verdict::{Judged, Missed},
+};
+use oracle::{Evidence, Violation, ViolationKind};
+use workload::scenario::Scenario;
+
+/// A greater share of the iterations that were due may not have begun, in percent.
+const NOT_BEGUN_PERCENT_MAX: u64 = 1;
+/// A greater share of requests may not be without a good response, in percent.
+const NOT_GOOD_PERCENT_MAX: u64 = 1;
+/// Unanswered requests grow if more than this share of what is sent stays behind, and more than chance explains.
+const LEFT_BEHIND: f64 = 0.02;
+/// The number of sequences at a time has a standard deviation of its root, as that of a Poisson process; more of these are no chance.
+const DEVIATIONS: f64 = 3.0;
+
+/// Why a load was too much.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Overload {
+    /// A threshold was missed.
+    Threshold(Missed),
+    /// Iterations did not begin when they were due, or not at all, because all workers were busy.
+    NotBegun {
+        /// How many.
+        iterations: u64,
+        /// Of so many.
+        due: u64,
+    },
+    /// Requests without a response became more and more.
+    Backlog {
+        /// How many there were in the second quarter, on average.
+        from: f64,
+        /// And in the last one.
+        to: f64,
+    },
+    /// Too many requests got no good response.
+    NotGood {
+        /// How many.
+        requests: u64,
+        /// Of so many.
+        of: u64,
+    },
+}
+
+/// A run at one load.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// Iterations that were to begin in a second, or workers.
+    pub load: f64,
+    /// Sequences begun in a second.
+    pub sequences_per_second: f64,
+    /// Responses in a second.
+    pub responses_per_second: f64,
+    /// Good responses in a second.
+    pub goodput_per_second: f64,
+    /// The median of steps, in µs; none where there were none.
+    pub step_p50_us: Option<u64>,
+    /// The p99 of steps, in µs.
+    pub step_p99_us: Option<u64>,
+    /// The p99 of sequences, in µs.
+    pub sequence_p99_us: Option<u64>,
+    /// The p99 of waits for a slot, in µs.
+    pub wait_for_slot_p99_us: Option<u64>,
+    /// Requests without a response: the mean of the looks of each second.
+    pub in_flight: Option<f64>,
+    /// STARTs without a response, the same way.
+    pub starts_waiting: Option<f64>,
+    /// Inferences of an execution, on average.
+    pub mean_batch: Option<f64>,
+    /// Violations of all kinds.
+    pub violations: u64,
+    /// Why it was too much; nothing where it was not.
+    pub overload: Vec<Overload>,
+}
+
+/// Whether a violation may come from too much load alone: a response that is late beyond every limit, or a queue that is full.
+fn may_be_overload(violation: &Violation) -> bool {
+    match (&violation.kind, &violation.evidence) {
+        (ViolationKind::Lost, _) => true,
+        (ViolationKind::UnexpectedError, Evidence::Failed { error, .. }) => error.contains("maximum queue size"),
+        _ => false,
+    }
+}
+
+impl Trial {
+    /// What a run at this load shows that was to begin iterations for so long.
+    #[expect(clippy::cast_precision_loss)]
+    pub fn of(load: f64, scenario: &Scenario, result: &RunResult, lasts: Duration) -> Self {
+        let tally = &result.tally;
+        let seconds = result.elapsed.as_secs_f64().max(1e-9);
+        let [mut responses, mut good] = [0, 0];
+        for interval in &result.series.intervals {
+            responses += interval.counted.responses;
+            good += interval.counted.good;
+        }
+        let samples: Vec<_> = result.series.intervals.iter().filter_map(|interval| interval.sample).collect();
+        let mean = |of: fn(&Sample) -> u64| {
+            (!samples.is_empty()).then(|| samples.iter().map(|its| of(its) as f64).sum::<f64>() / samples.len() as f64)
+        };
+        let at = |times: &crate::recorder::Times, share: f64| (times.count() > 0).then(|| times.at_quantile_us(share));
+        Self {
+            load,
+            sequences_per_second: tally.total().sequences as f64 / seconds,
+            responses_per_second: responses as f64 / seconds,
+            goodput_per_second: good as f64 / seconds,
+            step_p50_us: at(&tally.step, 0.5),
+            step_p99_us: at(&tally.step, 0.99),
+            sequence_p99_us: at(&tally.waits.sequence, 0.99),
+            wait_for_slot_p99_us: at(&tally.waits.slot, 0.99),
+            in_flight: mean(|its| its.in_flight),
+            starts_waiting: mean(|its| its.starts_waiting),
+            mean_batch: mean_batch(&samples),
+            violations: tally.violation_count(),
+            overload: overload(scenario, result, lasts),
+        }
+    }
+
+    /// Whether the server took the load.
+    pub fn is_sustained(&self) -> bool {
+        self.overload.is_empty()
+    }
+
+    /// Whether all violations may come from too much load, and iterations stayed behind, too: a response that a server loses while it
+    /// keeps up is lost.
+    pub fn excuses(&self, violations: &[Violation]) -> bool {
+        let stays_behind =
+            |overload: &Overload| matches!(overload, Overload::NotBegun { .. } | Overload::Backlog { .. });
+        violations.is_empty() || self.overload.iter().any(stays_behind) && violations.iter().all(may_be_overload)
+    }
+}
+
+#[expect(clippy::cast_precision_loss)]
+fn mean_batch(samples: &[Sample]) -> Option<f64> {
+    let (first, last) = (samples.first()?.statistics?, samples.last()?.statistics?);
+    let inferences = last.counted.inference.checked_sub(first.counted.inference)?;
+    let executions = last.counted.execution.checked_sub(first.counted.execution)?;
+    (executions > 0).then(|| inferences as f64 / executions as f64)
+}
+
+fn overload(scenario: &Scenario, result: &RunResult, lasts: Duration) -> Vec<Overload> {
+    let missed = Judged { scenario, result }.missed_thresholds();
+    let mut found: Vec<_> = missed.into_iter().map(Overload::Threshold).collect();
+    let [mut late, mut due] = [0, 0];
+    for its in &result.arrived {
+        late += its.not_begun + its.begun_late;
+        due += its.not_begun + its.begun;
+    }
+    if late * 100 > due * NOT_BEGUN_PERCENT_MAX {
+        found.push(Overload::NotBegun { iterations: late, due });
+    }
+    // In a closed loop no more can be behind than there are workers.
+    if !result.arrived.is_empty() {
+        found.extend(backlog(&result.series, lasts));
+    }
+    let (requests, good) = (result.tally.not_good(), result.tally.good());
+    if requests * 100 > (requests + good) * NOT_GOOD_PERCENT_MAX {
+        found.push(Overload::NotGood { requests, of: requests + good });
+    }
+    found
+}
+
+/// Whether unanswered requests became more and more while iterations began.
+#[expect(clippy::cast_precision_loss)]
+fn backlog(series: &Series, lasts: Duration) -> Option<Overload> {
+    let intervals = usize::try_from(lasts.as_secs() / series.seconds).ok()?.min(series.intervals.len());
+    let mut unanswered = 0.0;
+    let mut at_end = |interval: &Interval| {
+        let its = interval.counted;
+        unanswered += its.requests as f64 - its.responses as f64 - its.abandoned as f64;
+        unanswered
+    };
+    let unanswered: Vec<f64> = series.intervals[..intervals].iter().map(&mut at_end).collect();
+    let quarter = intervals / 4;
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+    let second = unanswered.get(quarter..2 * quarter).filter(|part| !part.is_empty())?;
+    let (from, to) = (mean(second), mean(&unanswered[intervals - quarter..]));
+    let of = |count: fn(&Interval) -> u64| series.intervals[intervals / 2..intervals].iter().map(count).sum::<u64>();
+    let (sent, sequences) = (of(|its| its.counted.requests) as f64, of(|its| its.counted.sequences) as f64);
+    let length = sent / sequences.max(1.0);
+    let grows = to - from > LEFT_BEHIND * sent && (to - from) / length > DEVIATIONS * (to / length).sqrt();
+    grows.then_some(Overload::Backlog { from, to })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::Counted;
+
+    fn series(requests_and_responses: impl Iterator<Item = (u64, u64)>) -> Series {
+        let mut series = Series::default();
+        for (second, (requests, responses)) in (0..).zip(requests_and_responses) {
+            let counted = Counted { requests, responses, sequences: requests / 10, ..Counted::default() };
+            series.add(second, &Interval { counted, ..Interval::default() });
+        }
+        series
+    }
+
+    fn grows(requests_and_responses: impl Iterator<Item = (u64, u64)>) -> bool {
+        backlog(&series(requests_and_responses), Duration::from_secs(12)).is_some()
+    }
+
+    #[test]
+    fn a_backlog_grows_if_responses_stay_behind_for_the_whole_run() {
+        assert!(grows((0..12).map(|_| (1000, 900))), "a tenth stays behind");
+        assert!(grows((0..15).map(|second| if second < 12 { (1000, 960) } else { (0, 160) })), "the rest comes later");
+        assert!(!grows((0..12).map(|_| (1000, 1000))));
+        assert!(!grows((0..12).map(|_| (1000, 999))), "that is not known in a short run");
+        // It fills up at first, and then stays.
+        assert!(!grows((0..12).map(|second| (1000, if second == 0 { 600 } else { 1000 }))));
+        // With few sequences at a time that may be chance.
+        assert!(!grows((0..12).map(|second| (40, if second < 9 { 40 } else { 20 }))));
+        // It goes up and down.
+        assert!(!grows((0..12).map(|second| (1000, if second % 2 == 0 { 800 } else { 1200 }))));
+        assert!(!grows((0..2).map(|_| (1000, 1))), "too short to say");
+    }
+}
