@@ -12,7 +12,7 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
-from . import clients, command, measuring, rounds, transports
+from . import clients, command, limit, measuring, rounds, transports
 from .measuring import BenchError, Overdue
 from .rounds import Pair, Stuck
 
@@ -51,6 +51,23 @@ class InAFolder(unittest.TestCase):
         path.write_text(f"#!/bin/sh\n{text}\n")
         path.chmod(0o755)
         return path
+
+
+class Limits(unittest.TestCase):
+    def test_a_search_of_the_tool_is_told_in_a_word(self):
+        found = {"ended": "found", "sustained": 8.0, "overloaded": 9.0}
+        self.assertEqual(limit.told(found), "8 to 9")
+        self.assertEqual(limit.told({**found, "overloaded": None}), "8 or more")
+        self.assertEqual(limit.told({**found, "sustained": None}), "below 9")
+        violation = {"violations_by_kind": {"wrong-sum": 3}}
+        self.assertEqual(limit.told({"ended": "violation", "violation": violation, "trials": [{"load": 4.0}]}), "violation at 4: wrong-sum")
+
+    def test_the_highest_number_of_perf_analyzers_summary_counts(self):
+        summary = "Inferences/Second vs. Client p99 Batch Latency\nConcurrency: 1, throughput: 9.9 infer/sec\nConcurrency: 12, throughput: 80 infer/sec\n"
+        self.assertEqual(limit.highest("Request concurrency: 32\nMeasured latency went over the set limit of 50 msec.\n" + summary), "12")
+        self.assertEqual(limit.highest("Request concurrency: 1\nMeasured latency went over the set limit of 50 msec.\n"), "none")
+        with self.assertRaisesRegex(BenchError, "printed no result"):
+            limit.highest("cannot connect\n")
 
 
 class Programs(InAFolder):
