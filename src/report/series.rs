@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Summary;
-use crate::recorder::{Interval, Packed, Sample, Series};
+use crate::recorder::{Interval, Packed, Sample, Series, Times};
 use workload::model::Statistics;
 
 /// An interval. What was not measured is null, or empty in CSV.
@@ -29,12 +29,15 @@ pub(super) struct Row {
     /// Sequences begun.
     sequences: u64,
     violations: u64,
+    step_mean_us: Option<f64>,
     step_p50_us: Option<u64>,
     step_p99_us: Option<u64>,
     step_max_us: Option<u64>,
+    sequence_mean_us: Option<f64>,
     sequence_p50_us: Option<u64>,
     sequence_p99_us: Option<u64>,
     sequence_max_us: Option<u64>,
+    wait_for_slot_mean_us: Option<f64>,
     wait_for_slot_p50_us: Option<u64>,
     wait_for_slot_p99_us: Option<u64>,
     wait_for_slot_max_us: Option<u64>,
@@ -62,11 +65,14 @@ pub(super) struct Row {
     server_cpu_percent: Option<f64>,
 }
 
-/// The p50, the p99 and the maximum, where anything was measured.
-fn percentiles(times: &Packed) -> [Option<u64>; 3] {
-    let times = times.times();
-    let at = |quantile| (times.count() > 0).then(|| times.at_quantile_us(quantile));
-    [at(0.5), at(0.99), at(1.0)]
+/// The mean, where anything was measured.
+fn mean(times: &Times) -> Option<f64> {
+    (times.count() > 0).then(|| times.mean_us())
+}
+
+/// A percentile, where anything was measured.
+fn at(times: &Times, quantile: f64) -> Option<u64> {
+    (times.count() > 0).then(|| times.at_quantile_us(quantile))
 }
 
 /// What rose between two looks, as a share of another thing that rose.
@@ -78,9 +84,7 @@ fn ratio(rose: u64, of: u64) -> Option<f64> {
 impl Row {
     fn of(at_s: u64, lasts_s: u64, interval: &Interval, before: Option<Sample>) -> Self {
         let Interval { counted, times, sample } = interval;
-        let [step_p50_us, step_p99_us, step_max_us] = percentiles(&times.step);
-        let [sequence_p50_us, sequence_p99_us, sequence_max_us] = percentiles(&times.sequence);
-        let [wait_for_slot_p50_us, wait_for_slot_p99_us, wait_for_slot_max_us] = percentiles(&times.slot);
+        let [step, sequence, wait_for_slot] = [&times.step, &times.sequence, &times.slot].map(Packed::times);
         // What counts up says something only beside the look before.
         let both = before.zip(*sample);
         let passed_us = both.map_or(0, |(before, now)| now.at.saturating_sub(before.at) / 1000);
@@ -102,15 +106,18 @@ impl Row {
             good: counted.good,
             sequences: counted.sequences,
             violations: counted.violations,
-            step_p50_us,
-            step_p99_us,
-            step_max_us,
-            sequence_p50_us,
-            sequence_p99_us,
-            sequence_max_us,
-            wait_for_slot_p50_us,
-            wait_for_slot_p99_us,
-            wait_for_slot_max_us,
+            step_mean_us: mean(&step),
+            step_p50_us: at(&step, 0.5),
+            step_p99_us: at(&step, 0.99),
+            step_max_us: at(&step, 1.0),
+            sequence_mean_us: mean(&sequence),
+            sequence_p50_us: at(&sequence, 0.5),
+            sequence_p99_us: at(&sequence, 0.99),
+            sequence_max_us: at(&sequence, 1.0),
+            wait_for_slot_mean_us: mean(&wait_for_slot),
+            wait_for_slot_p50_us: at(&wait_for_slot, 0.5),
+            wait_for_slot_p99_us: at(&wait_for_slot, 0.99),
+            wait_for_slot_max_us: at(&wait_for_slot, 1.0),
             in_flight: sample.map(|its| its.in_flight),
             slots_taken: sample.map(|its| its.slots_taken),
             starts_waiting: sample.map(|its| its.starts_waiting),

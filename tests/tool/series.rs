@@ -50,6 +50,10 @@ fn each_second_has_its_counts_its_times_and_what_the_server_said() {
     }
     let slowest = rows.iter().filter_map(|row| row["step_max_us"].as_u64()).max();
     assert_eq!(slowest, result["latency_us"]["step"]["max"].as_u64());
+    for row in rows.iter().filter(|row| row["step_max_us"].is_number()) {
+        let [mean, most] = ["step_mean_us", "step_max_us"].map(|key| row[key].as_f64().expect("a time"));
+        assert!(mean > 0.0 && mean <= most, "{row}");
+    }
     // How far the server's counts rose in a second, two looks tell. On a busy machine a look may come too late for its second.
     let looked_at: Vec<_> = rows.iter().filter(|row| row["in_flight"].is_number()).collect();
     assert!(looked_at.len() >= 2 && looked_at[0]["executions"].is_null(), "{looked_at:?}");
