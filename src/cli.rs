@@ -1,6 +1,7 @@
 //! The command line, as flags.
 
 mod access;
+mod compare;
 mod endpoint;
 mod export;
 mod files;
@@ -28,6 +29,7 @@ use clap_complete::Shell;
 use self::values::{arrivals, milliseconds, whole, whole_seconds, workers};
 pub use self::{
     access::AccessArgs,
+    compare::{CompareArgs, Compared, Side},
     endpoint::EndpointArgs,
     export::ExportArgs,
     files::{FileArgs, ResultArgs},
@@ -109,6 +111,8 @@ pub enum Command {
     Export(ExportArgs),
     /// Judge a recorded run again, without a server
     Check(CheckArgs),
+    /// Tell what differs between runs by more than noise
+    Compare(Box<CompareArgs>),
     /// Find out what a model without a formula answers
     Golden(Box<GoldenArgs>),
     /// Explain a kind of violation or a cause
@@ -327,7 +331,15 @@ impl Cli {
     /// # Errors
     /// When it is wrong, or asks for help.
     pub fn read() -> Result<Self, clap::Error> {
-        let matches = Self::whole_command().try_get_matches_from(without_help_of_help(env::args_os()))?;
+        Self::of(env::args_os())
+    }
+
+    /// Reads these words, of which the first is the program.
+    ///
+    /// # Errors
+    /// When they are wrong, or ask for help.
+    pub(crate) fn of(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let matches = Self::whole_command().try_get_matches_from(without_help_of_help(words))?;
         let mut cli = Self::from_arg_matches(&matches)?;
         match &mut cli.command {
             None => cli.stress.endpoint.complete(&matches)?,

@@ -25,6 +25,7 @@ pub mod limit;
 pub mod failure;
 
 pub mod cli;
+mod compare;
 pub mod report;
 
 pub mod commands;

@@ -25,7 +25,7 @@ pub(crate) use self::goodput::NotGood;
 use self::reach::{Here, Reach};
 #[cfg(test)]
 pub(crate) use self::series::Counted;
-pub(crate) use self::series::{Interval, Packed, Sample, Second, Seconds, Series};
+pub(crate) use self::series::{INTERVALS_MAX, Interval, Packed, Sample, Second, Seconds, Series};
 pub(crate) use self::tap::{BATCHES, BYTES, Tap, Taps};
 pub(crate) use self::times::{Pacing, Times, Waits};
 use self::{goodput::is_of_use, series::Now};

@@ -70,6 +70,20 @@ pub(super) fn whole_seconds(text: &str) -> Result<NonZeroU64, String> {
     NonZeroU64::new(time.as_secs()).filter(|_| whole).ok_or_else(|| "give whole seconds, from 1s to a year".to_owned())
 }
 
+/// Whole seconds, or none.
+pub(super) fn seconds(text: &str) -> Result<u64, String> {
+    let time = time(text)?;
+    let is_whole = time.subsec_nanos() == 0 && time.as_secs() <= Millis::MAX / 1000;
+    if is_whole { Ok(time.as_secs()) } else { Err("give whole seconds, from 0s to a year".to_owned()) }
+}
+
+/// A share as percent, such as `5%`.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    let share = number.parse::<f64>().map(|percent| percent / 100.0);
+    share.ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "give a percentage from 0% to 100%".to_owned())
+}
+
 pub(super) fn milliseconds(text: &str) -> Result<Millis, String> {
     u64::try_from(time(text)?.as_millis()).map_err(|_| "the time is too long".to_owned())?.try_into()
 }
@@ -90,6 +104,18 @@ mod tests {
         for text in ["0", "100001", "x"] {
             assert_eq!(workers(text), Err("give a whole number from 1 to 100000".to_owned()));
         }
+    }
+
+    #[test]
+    fn percentages_and_whole_seconds_are_told_with_their_bounds() {
+        for (text, share) in [("5%", 0.05), ("5", 0.05), ("0", 0.0), ("2.5 %", 0.025), ("100%", 1.0)] {
+            assert_eq!(percent(text), Ok(share), "{text}");
+        }
+        for text in ["", "%", "-1%", "101%", "NaN", "inf", "five"] {
+            assert!(percent(text).is_err(), "{text}");
+        }
+        assert_eq!((seconds("0s"), seconds("2m")), (Ok(0), Ok(120)));
+        assert!(seconds("1500ms").is_err() && seconds("-1s").is_err());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the command line asks for; the only place that prints.
 
 mod check;
+mod compare;
 mod explain;
 mod export;
 mod faults;
@@ -47,6 +48,7 @@ pub fn main() -> ExitCode {
     let code = match Cli::read() {
         Ok(Cli { command: Some(Command::Plan(args)), .. }) => plan::print(&args),
         Ok(Cli { command: Some(Command::Check(args)), .. }) => check::check(&args),
+        Ok(Cli { command: Some(Command::Compare(args)), .. }) => compare::compare(&args),
         Ok(Cli { command: Some(Command::Golden(args)), .. }) => golden::golden(&args),
         Ok(Cli { command: Some(Command::Serve(args)), .. }) => serve::serve(&args),
         Ok(Cli { command: Some(Command::Repository(args)), .. }) => repository::repository(&args),

@@ -12,7 +12,7 @@ use super::Times;
 use workload::{event::Nanos, model::Statistics, scenario::Scope, sequence::Pattern};
 
 /// How many intervals are kept. Where there would be more, each two become one.
-const INTERVALS_MAX: usize = 600;
+pub(crate) const INTERVALS_MAX: usize = 600;
 const SECOND: Nanos = 1_000_000_000;
 
 /// What was counted in an interval.

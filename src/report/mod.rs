@@ -2,6 +2,7 @@
 
 mod chart;
 mod claims;
+mod compare;
 mod explain;
 mod export;
 mod format;
@@ -18,6 +19,7 @@ mod words;
 pub use crate::verdict::Verdict;
 pub(crate) use chart::write_chart;
 pub use claims::Claimed;
+pub(crate) use compare::Compare;
 pub use explain::{explained, explained_names};
 pub use export::ExportFormat;
 pub use format::Format;

@@ -8,6 +8,7 @@ mod access_http;
 mod claims;
 mod cli;
 mod client_faults;
+mod compare;
 mod controls;
 mod correct;
 mod detection;

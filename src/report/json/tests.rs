@@ -4,7 +4,7 @@ use schemars::{Schema, generate::SchemaSettings, transform::transform_subschemas
 use serde_json::Value;
 
 use super::*;
-use crate::report::{limit, suite};
+use crate::report::{compare, limit, suite};
 
 /// Whether an object may have other properties.
 const OPEN: &str = "additionalProperties";
@@ -50,9 +50,19 @@ fn limit_schema() -> Value {
     schema_of::<limit::Document<'static>>("The result of a search for the highest load (sequence-stress --find-limit)")
 }
 
+fn comparison_schema() -> Value {
+    schema_of::<compare::Document>("What sequence-stress compare finds")
+}
+
 #[test]
 fn the_schemas_in_the_repository_are_those_of_the_types() {
-    for (name, schema) in [("result", result_schema()), ("suite", suite_schema()), ("limit", limit_schema())] {
+    let all = [
+        ("result", result_schema()),
+        ("suite", suite_schema()),
+        ("compare", comparison_schema()),
+        ("limit", limit_schema()),
+    ];
+    for (name, schema) in all {
         let path = format!("{}/docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
         let schema = format!("{schema:#}\n");
         if env::var_os("SEQUENCE_STRESS_GENERATE").is_some() {
