@@ -13,6 +13,7 @@ use super::{
     Cli, StressArgs, problem,
     values::{percent, seconds, whole, whole_seconds},
 };
+use crate::compare::RUNS_MIN;
 
 /// What stands below the options.
 const FOOTER: &str = "\
@@ -107,6 +108,10 @@ impl CompareArgs {
     /// In one line, when the arguments do not go together.
     pub fn compared(&self) -> Result<Compared, String> {
         if let Some(rounds) = self.run {
+            if rounds.get() > 1 && (rounds.get() as usize) < RUNS_MIN {
+                let problem = "runs of each side are too few to say how much runs vary: hold 3 or more, or a long one";
+                return Err(format!("--run {rounds}: {rounds} {problem}"));
+            }
             let mut parts = self.sides.split(|word| word == BETWEEN);
             let (Some(old), Some(new), None) = (parts.next(), parts.next(), parts.next()) else {
                 return Err("--run needs the arguments of two runs with the word vs between them: \

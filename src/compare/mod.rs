@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 use self::{
     measure::Worse,
-    noise::{BLOCKS_MIN, RUNS_MIN, corrected, of_pairs, of_runs, of_seconds},
+    noise::{BLOCKS_MIN, corrected, of_pairs, of_runs, of_seconds},
 };
 pub(crate) use self::{
     measure::{Measure, Quantity},
-    noise::{CONFIDENCE, Estimate, Silent},
+    noise::{CONFIDENCE, Estimate, RUNS_MIN, Silent},
     read::{Ran, difference, what_is_sent},
 };
 use crate::verdict::Verdict;

@@ -2,15 +2,14 @@
 //!
 //! One run a side: seconds that follow each other are alike, so a second is no observation of its own. The seconds are put together in blocks
 //! that are so long that they are nearly independent, and Welch's test compares the means of the blocks. Several runs a side: a run is an
-//! observation. Runs with the same seeds on both sides are pairs, in which what was sent is the same and, if they were interleaved, so is most
-//! of the machine's mood.
+//! observation. Runs with the same seeds on both sides are pairs: what was sent is the same in both, and if they were interleaved, so is most of what else the machine did.
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 /// With fewer blocks than this on a side, nobody can say how much they vary.
 pub(super) const BLOCKS_MIN: usize = 8;
 /// With fewer runs than this on a side, nobody can say how much they vary.
-pub(super) const RUNS_MIN: usize = 3;
+pub(crate) const RUNS_MIN: usize = 3;
 /// How certain an interval is to have the true ratio in it.
 pub(crate) const CONFIDENCE: f64 = 0.95;
 

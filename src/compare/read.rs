@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
+    fs::{self, File},
     io::Read as _,
     path::{Path, PathBuf},
 };
@@ -128,12 +128,18 @@ impl Ran {
         let cannot = |problem: &dyn std::fmt::Display| {
             format!("cannot compare {}: {problem}; give results that --json of a run wrote", path.display())
         };
+        let about = fs::metadata(path).map_err(|error| cannot(&error))?;
+        // A pipe may never end.
+        if !about.is_file() {
+            return Err(cannot(&"it is no file"));
+        }
+        if about.len() > LARGEST {
+            return Err(cannot(&format!("it has {} bytes, and no result is as large", about.len())));
+        }
         let mut bytes = Vec::new();
         let file = File::open(path).map_err(|error| cannot(&error))?;
-        file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| cannot(&error))?;
-        if bytes.len() as u64 > LARGEST {
-            return Err(cannot(&format!("it has more than {} MiB, and no result is as large", LARGEST / 1024 / 1024)));
-        }
+        // It may have grown.
+        file.take(LARGEST).read_to_end(&mut bytes).map_err(|error| cannot(&error))?;
         let document = parsed(&bytes).map_err(|problem| cannot(&problem))?;
         Ok(Self::of(path, document))
     }

@@ -54,13 +54,18 @@ fn a_file_that_is_no_result_is_told_in_one_line() {
     assert!(error.contains("it is the result of a suite"), "{error}");
     let error = Ran::read(Path::new("/nowhere/result.json")).expect_err("no file");
     assert!(error.starts_with("cannot compare /nowhere/result.json: No such file"), "{error}");
-    assert!(Ran::read(Path::new("/")).is_err());
 }
 
 #[test]
-fn a_file_without_end_is_not_read_to_its_end() {
-    let error = Ran::read(Path::new("/dev/zero")).expect_err("it has no end");
-    assert!(error.contains("it has more than 256 MiB"), "{error}");
+fn what_is_no_file_or_too_large_is_not_read() {
+    for path in ["/dev/zero", "/"] {
+        let error = Ran::read(Path::new(path)).expect_err(path);
+        assert!(error.contains("it is no file"), "{error}");
+    }
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    file.as_file().set_len(LARGEST + 1).expect("a file with a hole");
+    let error = Ran::read(file.path()).expect_err("it is too large");
+    assert!(error.contains("it has 268435457 bytes, and no result is as large"), "{error}");
 }
 
 #[test]
