@@ -12,7 +12,7 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
-from . import clients, command, limit, measuring, rounds, transports
+from . import clients, command, compare, limit, measuring, rounds, transports
 from .measuring import BenchError, Overdue
 from .rounds import Pair, Stuck
 
@@ -237,6 +237,53 @@ class Transports(unittest.TestCase):
         kinds, pairs = transports.pairs_of(["http"], False)
         self.assertEqual(kinds, [("http", False)])
         self.assertEqual([(pair.of, pair.to) for pair in pairs], [("http: sequence-stress", "http: bare client")])
+
+
+class Compare(InAFolder):
+    def bench(self, codes, percents=(20.0,), **more):
+        """The exit code and what is printed, with a tool that ends with these codes in turn."""
+        documents = [{"comparisons": [{"measures": [{"name": "step.p50", "ratio": 1 + percent / 100}]}]} for percent in percents]
+        (self.folder / "document").write_text(json.dumps(documents[0]))
+        for place, code in enumerate(codes):
+            (self.folder / f"code-{place}").write_text(str(code))
+        text = f"""cd {self.folder}; echo "$@" >> commands; echo verdict
+            while [ "$1" != --json ]; do shift; done; cp document "$2"
+            n=$(cat n 2> /dev/null || echo 0); echo $((n + 1)) > n; exit $(cat code-$n)"""
+        given = dict(runs=3, seconds=2, execution_ms=20, slower=20, embedded=True, **more)
+        scratch, results = self.folder / "scratch", self.folder / "results"
+        scratch.mkdir()
+        tool = unittest.mock.patch.dict(os.environ, {"SEQUENCE_STRESS_TOOL": str(self.script(text))})
+        out = contextlib.redirect_stdout(io.StringIO())
+        # The folder of `rounds.written` is given as that name.
+        with tool, said(), out as printed, unittest.mock.patch.object(compare, "RESULTS", results):
+            code = compare.bench(options(**{**given, "rounds": len(codes) // 2}), scratch)
+        return code, printed.getvalue().splitlines()
+
+    def test_each_trial_compares_equal_servers_and_a_slower_one(self):
+        # The second trial begins with the slower one.
+        code, lines = self.bench([0, 5, 5, 3])
+        self.assertEqual(code, 0)
+        self.assertEqual(lines[0], "equal servers: right in 2 of 2 trials (regression 0, no regression 1, unknown 1); step.p50 20.0 (20.0..20.0) %")
+        self.assertTrue(lines[1].startswith("a slower server: right in 2 of 2 trials (regression 2,"), lines)
+        commands = (self.folder / "commands").read_text().splitlines()
+        executions = [[word for word in command.split() if word.endswith("ms")] for command in commands]
+        self.assertEqual(executions, [["20ms", "20ms"], ["20ms", "24ms"], ["20ms", "24ms"], ["20ms", "20ms"]])
+
+    def test_a_false_alarm_or_a_regression_that_is_missed_misses_the_limit(self):
+        self.assertEqual(self.bench([5, 5])[0], rounds.LIMIT_MISSED)
+
+    def test_a_regression_that_is_unknown_is_missed(self):
+        self.assertEqual(self.bench([0, 3])[0], rounds.LIMIT_MISSED)
+
+    def test_one_wrong_trial_in_twenty_is_allowed(self):
+        trial = {compare.EQUAL: {"exit_code": 0, "step_p50_percent": None}}
+        wrong = {compare.EQUAL: {"exit_code": 5, "step_p50_percent": 21.0}}
+        right = [compare.told([trial] * (20 - count) + [wrong] * count, compare.EQUAL, (0, 3))[1] for count in (0, 1, 2)]
+        self.assertEqual(right, [True, True, False])
+
+    def test_a_violation_is_no_measurement(self):
+        with self.assertRaisesRegex(BenchError, "^the comparison with equal servers exited with code 1; its last output: verdict$"):
+            self.bench([1, 5])
 
 
 class CommandLine(unittest.TestCase):
