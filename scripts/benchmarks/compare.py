@@ -13,7 +13,7 @@ from triton.arguments import positive
 from .measuring import IDLE_LIMIT_MS, MODEL, SCENARIO, native_backend, run, say, tool
 from .rounds import LIMIT_MISSED, RESULTS, measured, shown, spread, written
 
-QUICK = {"rounds": 1, "runs": 3, "seconds": 2, "embedded": True}
+QUICK = {"rounds": 1, "runs": 1, "seconds": 1, "embedded": True}
 EQUAL, SLOWER = "equal servers", "a slower server"
 # What `compare` exits with.
 NO_REGRESSION, UNKNOWN, REGRESSION = 0, 3, 5

@@ -103,8 +103,8 @@ pub(crate) struct Ran {
     pub(crate) replay: String,
     /// How long it took, in seconds.
     pub(crate) elapsed_s: f64,
-    /// Where the client ran.
-    pub(crate) host: Host,
+    /// The name of the machine where the client ran, as far as the system told it.
+    pub(crate) host: Option<String>,
     /// Whether the load begins iterations at a rate.
     pub(crate) has_a_rate: bool,
     /// What has to be the same on both sides.
@@ -157,17 +157,17 @@ impl Ran {
         fixed.insert("scenario".to_owned(), what_is_sent(document.scenario));
         Self {
             file: path.to_owned(),
-            tool: document.tool_version,
-            server: document.server_version,
+            tool: one_line(&document.tool_version),
+            server: document.server_version.as_deref().map(one_line),
             verdict: document.verdict,
             exit_code: document.exit_code,
-            doubts: document.doubts,
-            missed_thresholds: document.missed_thresholds,
+            doubts: document.doubts.iter().map(|text| one_line(text)).collect(),
+            missed_thresholds: document.missed_thresholds.iter().map(|text| one_line(text)).collect(),
             violations: document.violations_by_kind,
             seed: document.seed,
-            replay: document.replay,
+            replay: one_line(&document.replay),
             elapsed_s: document.elapsed_s,
-            host: document.host,
+            host: document.host.name.as_deref().map(one_line),
             has_a_rate,
             fixed: fixed.into(),
             free,
@@ -232,7 +232,20 @@ fn parsed(bytes: &[u8]) -> Result<Document, String> {
 }
 
 fn no_result(error: &serde_json::Error) -> String {
-    format!("it is no result ({error})")
+    format!("it is no result ({})", one_line(&error.to_string()))
+}
+
+/// The longest text of a file that is shown whole.
+const TEXT_MAX: usize = 500;
+
+/// A text of a file as it can be shown: nothing in it does anything to a terminal.
+fn one_line(text: &str) -> String {
+    let shown = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut short: String = shown.take(TEXT_MAX).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
 }
 
 /// Whether every figure of an interval is one that a run can write.

@@ -98,10 +98,10 @@ impl Compare<'_> {
             Observed::Runs { old, new } => format!("{old} old runs and {new} new ones"),
             Observed::Pairs(pairs) => format!("{} of runs with the same seed", counted(pairs as u64, "pair")),
         };
-        let warm_up = counted(self.warm_up_s, "second");
         format!(
-            "compared: {of}; the first {warm_up} of each run do not count. A measure is worse if it certainly differs (95 %, corrected for the \
-             number of measures) by {} or more.",
+            "compared: {of}, without the first {} s of each run. A measure is worse if it certainly differs (95 %, corrected for the number of \
+             measures) by {} or more.",
+            self.warm_up_s,
             percent(self.least)
         )
     }
@@ -117,11 +117,9 @@ fn notes(comparison: &Comparison) -> Vec<String> {
         let joined = |texts: &BTreeSet<String>| texts.iter().cloned().collect::<Vec<_>>().join(", ");
         (old != new).then(|| (joined(&old), joined(&new)))
     };
-    let unnamed = || "a server that does not say its name".to_owned();
-    let server = texts(|ran| ran.server.clone().unwrap_or_default());
+    let server = texts(|ran| ran.server.clone().unwrap_or_else(|| "a server that does not say its name".to_owned()));
     if let Some((old, new)) = server {
-        let named = |text: String| if text.is_empty() { unnamed() } else { text };
-        notes.push(format!("the servers differ: {} and {}", named(old), named(new)));
+        notes.push(format!("the servers differ: {old} and {new}"));
     }
     if let Some(what) = old.configured_otherwise(new) {
         notes.push(format!("the servers are configured differently: {what}"));
@@ -129,7 +127,7 @@ fn notes(comparison: &Comparison) -> Vec<String> {
     if let Some((old, new)) = texts(|ran| ran.tool.clone()) {
         notes.push(format!("the clients differ: sequence-stress {old} and {new}"));
     }
-    let host = texts(|ran| ran.host.name.clone().unwrap_or_else(|| "a machine without a name".to_owned()));
+    let host = texts(|ran| ran.host.clone().unwrap_or_else(|| "a machine without a name".to_owned()));
     if let Some((old, new)) = host {
         notes.push(format!("the clients ran on different machines: {old} and {new}"));
     }
@@ -167,7 +165,10 @@ fn trouble(ran: &Ran) -> Option<String> {
 
 fn why(doubt: Doubt) -> String {
     match doubt {
-        Doubt::NothingMeasured => "no latency of steps was measured on both sides: run longer".to_owned(),
+        Doubt::NothingMeasured => {
+            "no latency of steps was measured on both sides after the warm-up: run longer, or set --warm-up 0s"
+                .to_owned()
+        }
         Doubt::FewBlocks { blocks, least } => format!(
             "too short to say: the seconds of the series make {}, and {least} are needed on each side; run longer (-d 60s), or \
              compare several runs (--run 5)",
@@ -221,7 +222,7 @@ fn write_table(comparison: &Comparison, out: &mut impl Write) -> io::Result<()> 
                 );
                 writeln!(out, "{}", line.trim_end())?;
             }
-            Err(Silent::TooFew(few)) => writeln!(out, "{measure:<19}  too few to say: {few}")?,
+            Err(Silent::TooFew(few)) => writeln!(out, "{measure:<19}  too few independent observations: {few}")?,
             // Nobody asked for what was measured on neither side.
             Err(Silent::NotMeasured) => {}
         }

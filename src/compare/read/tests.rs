@@ -42,6 +42,8 @@ fn a_file_that_is_no_result_is_told_in_one_line() {
         (with("/series/6/step_mean_us", json!(1e300)), "interval 6 of its series has a figure that cannot be"),
         (with("/series/6/step_mean_us", json!("NaN")), "it is no result (invalid type: string"),
         (with("/verdict", json!("fine")), "it is no result (unknown variant"),
+        (with("/verdict", json!("a\n\u{1b}[31mb")), "it is no result (unknown variant `a  [31mb`"),
+        (with("/verdict", json!("é".repeat(9999))), "it is no result (unknown variant `éé"),
         (with("/scenario", json!("l0")), "it is no result (invalid type: string"),
     ] {
         let error = read(&bytes).expect_err(expected);
@@ -66,6 +68,14 @@ fn what_is_no_file_or_too_large_is_not_read() {
     file.as_file().set_len(LARGEST + 1).expect("a file with a hole");
     let error = Ran::read(file.path()).expect_err("it is too large");
     assert!(error.contains("it has 268435457 bytes, and no result is as large"), "{error}");
+}
+
+#[test]
+fn texts_of_a_file_are_shown_in_one_line() {
+    let ran = read(&with("/server_version", json!("a\r\nb\u{7}c"))).expect("a result");
+    assert_eq!(ran.server.as_deref(), Some("a  b c"));
+    let ran = read(&with("/replay", json!("é".repeat(9999)))).expect("a result");
+    assert_eq!((ran.replay.chars().count(), ran.replay.ends_with('…')), (TEXT_MAX + 1, true));
 }
 
 #[test]
