@@ -209,6 +209,7 @@ impl Check<'_> {
         let batch = mem::take(&mut self.batch);
         let bytes = batch.iter().map(Entry::memory).sum();
         self.explainer.take(batch, bytes);
+        self.seconds.leave_offered(self.occupancy.offered());
         collect(&self.seconds, &mut self.series, &mut self.gauges);
     }
 
@@ -240,6 +241,7 @@ impl Check<'_> {
         // What a cut-off history leaves waiting is not known.
         self.recorder.interrupt(self.until);
         let mut tally = self.recorder.into_tally();
+        self.seconds.leave_offered(self.occupancy.offered());
         collect(&self.seconds, &mut self.series, &mut self.gauges);
         tally.merge(&self.of_all);
         let longest_wait = self.occupancy.longest_wait();

@@ -138,7 +138,8 @@ impl Preflight {
 
     /// Who follows which sequences have the model's slots.
     pub(crate) fn occupancy(&self, scenario: &Scenario) -> Occupancy {
-        Occupancy::new(scenario, self.model.most_slots(), self.model.idle_limit, self.limits.lawful)
+        let Model { idle_limit, batching, .. } = self.model;
+        Occupancy::new(scenario, (self.model.most_slots(), batching), idle_limit, self.limits.lawful)
     }
 
     /// Whether the endpoint says whether the server and the model are ready.

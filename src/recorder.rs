@@ -27,13 +27,13 @@ use self::reach::{Here, Reach};
 pub(crate) use self::series::Counted;
 pub(crate) use self::series::{INTERVALS_MAX, Interval, Packed, Sample, Second, Seconds, Series};
 pub(crate) use self::tap::{BATCHES, BYTES, Tap, Taps};
-pub(crate) use self::times::{Pacing, Times, Waits};
+pub(crate) use self::times::{Executed, Pacing, Times, Waits};
 use self::{goodput::is_of_use, series::Now};
 use oracle::{Oracle, OtherWords, Outcome, Rules, Ruling, Sent, Settled, ViolationKind};
 use workload::{
     claim::Claims,
     conversation::Lane,
-    event::{ContextId, Cut, Event, EventKind, Nanos},
+    event::{ContextId, Cut, Due, Event, EventKind, Nanos},
     plan::correlation_id,
     scenario::{Population, Scenario},
     sequence::{Pattern, RequestId},
@@ -106,6 +106,8 @@ pub struct Tally {
     pub patterns: [Counts; Pattern::ALL.len()],
     /// From when a step was due, or where it has no time of its own from when it was sent, to its response.
     pub step: Times,
+    /// Where the time of the steps went that the server executed.
+    pub executed: Executed,
     /// What was not good of responses and requests, where anything was.
     pub(crate) not_good: Option<Box<NotGood>>,
     /// Requests that were still waited for when the run was ended.
@@ -137,6 +139,7 @@ impl Tally {
             mine.add(theirs);
         }
         self.step.add(&other.step);
+        self.executed.add(&other.executed);
         self.unanswered += other.unanswered;
         if let Some(theirs) = &other.not_good {
             self.not_good.get_or_insert_default().add(theirs);
@@ -205,9 +208,9 @@ struct Context {
     population: usize,
     reach: Reach,
     /// When the next step to be sent was due, where it has a time of its own.
-    due: Option<Nanos>,
+    due: Option<Due>,
     /// The same of those that have no response yet.
-    dues: VecDeque<(Lane, RequestId, Nanos)>,
+    dues: VecDeque<(Lane, RequestId, Due)>,
     /// When the sequence's first step was sent, and when it was due.
     first_sent: Nanos,
     first_due: Nanos,
@@ -225,7 +228,7 @@ struct Context {
 
 impl Context {
     /// When a request that is answered was due, where it had a time of its own.
-    fn take_due(&mut self, request: RequestId) -> Option<Nanos> {
+    fn take_due(&mut self, request: RequestId) -> Option<Due> {
         let place = self.dues.iter().position(|(_, its, _)| *its == request)?;
         self.dues.remove(place).map(|(.., due)| due)
     }
@@ -277,7 +280,7 @@ impl Recorder {
         }
         match &event.kind {
             EventKind::Due(due) => {
-                self.contexts[index].due = Some(due.at);
+                self.contexts[index].due = Some(*due);
                 // What is stopped is sent before it is due.
                 if let Some(pacing) = self.tally.pacing.as_mut().filter(|_| due.at <= at) {
                     let times = if due.waited { &mut pacing.late } else { &mut pacing.held_back };
@@ -385,7 +388,8 @@ impl Recorder {
         counts.unjudged += u64::from(doubt.is_some());
         let planned = if step.is_to_be_rejected() { Outcome::Rejected } else { Outcome::Completed };
         let begun = &mut self.contexts[index];
-        let due = begun.take_due(step.request);
+        let paced = begun.take_due(step.request);
+        let due = paced.map(|due| due.at);
         if step.is_first() {
             begun.first_sent = sent_at;
             begun.first_due = due.map_or(sent_at, |due| due.min(sent_at));
@@ -400,6 +404,9 @@ impl Recorder {
                 self.lose(index, 1);
             }
             return;
+        }
+        if outcome == Outcome::Completed {
+            self.tally.executed.record(paced, sent_at, at);
         }
         // What the client did not read did not take long in the server.
         let sent = sent_at.max(begun.read_on.min(at));

@@ -39,6 +39,7 @@ fn from_settings(name: &str, settings: &Settings, hints: Hints, notes: &mut Vec<
         name: name.to_owned(),
         strategy: Some(strategy),
         slots: Some(settings.slots),
+        batching: Some(settings.batching),
         idle_limit: Some(settings.idle_limit),
         execution: Duration::from_millis(execution_ms),
         turn: turn(settings),
@@ -97,7 +98,7 @@ pub(super) fn may_become_oldest(model: &mut Model, scenario: &Scenario) {
 
 fn turn(settings: &Settings) -> Turn {
     Turn {
-        executions_before: settings.slots.div_ceil(settings.executed_at_once.max(1)).saturating_sub(1),
+        executions_before: settings.slots.div_ceil(settings.batching.executed_at_once().max(1)).saturating_sub(1),
         queue_delay: settings.queue_delay,
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use workload::{
     answers::Answers,
     arithmetic::Arithmetic,
+    model::Batching,
     number::Number,
     scenario::{Overrides, Source},
     sequence::CorrelationId,
@@ -45,7 +46,7 @@ fn settings(parameters: &[(&str, &str)]) -> Settings {
         strategy: Some(Strategy::Oldest),
         slots: 1,
         idle_limit: Duration::from_secs(1),
-        executed_at_once: 1,
+        batching: Batching::default(),
         queue_delay: Duration::ZERO,
         implicit_state: false,
         told_ids: ToldIds::None,

@@ -12,7 +12,7 @@ use oracle::{CountBounds, Evidence, Violation, ViolationKind};
 use wire::transport::{CallError, Client, pending_requests};
 use workload::{
     answers::Answers,
-    model::{Counted, Model},
+    model::{Counted, Model, Spent, Statistics},
 };
 
 const POLL: Duration = Duration::from_millis(50);
@@ -25,6 +25,9 @@ pub enum Accounting {
     Agrees {
         /// How far they rose.
         rose: Counted,
+        /// How long the requests took in the server that succeeded, all together.
+        #[serde(default)]
+        spent: Spent,
     },
     /// They do not.
     Differs {
@@ -42,16 +45,16 @@ pub enum Accounting {
 
 /// The counts before a run, if they stood still.
 #[derive(Clone, Debug)]
-pub(crate) struct Baseline(Result<Counted, String>);
+pub(crate) struct Baseline(Result<Statistics, String>);
 
 impl Baseline {
     /// Takes the model's counts, and watches for a while whether anybody else uses the model.
     pub(crate) async fn take(client: &Client, model: &str, quiet: Duration) -> Self {
         Self(match stood_still(client, model, quiet, Duration::ZERO).await {
-            Ok((before, after)) if before == after => Ok(after),
+            Ok((before, after)) if before.counted == after.counted => Ok(after),
             Ok((before, after)) => Err(format!(
                 "somebody else uses the model: its counts rose by {} before the run",
-                after.success.abs_diff(before.success)
+                after.counted.success.abs_diff(before.counted.success)
             )),
             Err(error) => Err(unreadable(&error)),
         })
@@ -72,16 +75,16 @@ impl Baseline {
         };
         let expected = bounds(counts, model.arithmetic.answers);
         let model = &model.name;
-        wait_until_settled(client, model, settle, |now| rise(before, now).is_some_and(|rose| reach(&rose, &expected)))
-            .await;
+        let has_settled = |now: Statistics| now.since(&before).is_some_and(|rose| reach(&rose.counted, &expected));
+        wait_until_settled(client, model, settle, has_settled).await;
         // The server may still work off what was cut.
         let patience = if counts.indeterminate > 0 { settle } else { Duration::ZERO };
         match stood_still(client, model, quiet, patience).await {
-            Ok((first, last)) if first != last => Accounting::NotCheckable {
+            Ok((first, last)) if first.counted != last.counted => Accounting::NotCheckable {
                 why: "the model's counts still rose after the run: somebody else uses it, or it works off what was cut"
                     .to_owned(),
             },
-            Ok((_, last)) => judge(rise(before, last), expected),
+            Ok((_, last)) => judge(last.since(&before), expected),
             Err(error) => Accounting::NotCheckable { why: unreadable(&error) },
         }
     }
@@ -89,27 +92,27 @@ impl Baseline {
 
 /// The counts before something that is short enough to need no watch for others beforehand.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ledger(Counted);
+pub(crate) struct Ledger(Statistics);
 
 impl Ledger {
     pub(crate) async fn open(client: &Client, model: &str) -> Result<Self, String> {
-        client.counted(model).await.map(Self).map_err(|error| unreadable(&error))
+        client.statistics(model).await.map(Self).map_err(|error| unreadable(&error))
     }
 
     /// Waits until the server has counted this many requests since, for at most `settle`: a server may count a request after
     /// it has answered it.
     pub(crate) async fn wait_for(self, client: &Client, model: &str, completed: u64, settle: Duration) {
-        let reached = |now| rise(self.0, now).is_none_or(|rose| rose.success >= completed);
+        let reached = |now: Statistics| now.since(&self.0).is_none_or(|rose| rose.counted.success >= completed);
         wait_until_settled(client, model, settle, reached).await;
     }
 
     /// Compares how far the counts rose with what was sent and answered since.
     pub(crate) async fn compare(self, client: &Client, model: &str, counts: &Counts, settle: Duration) -> Accounting {
         let expected = bounds(counts, Answers::One);
-        let reached = |now| rise(self.0, now).is_none_or(|rose| reach(&rose, &expected));
+        let reached = |now: Statistics| now.since(&self.0).is_none_or(|rose| reach(&rose.counted, &expected));
         wait_until_settled(client, model, settle, reached).await;
-        match client.counted(model).await {
-            Ok(now) => judge(rise(self.0, now), expected),
+        match client.statistics(model).await {
+            Ok(now) => judge(now.since(&self.0), expected),
             Err(error) => Accounting::NotCheckable { why: unreadable(&error) },
         }
     }
@@ -125,36 +128,26 @@ async fn stood_still(
     model: &str,
     quiet: Duration,
     patience: Duration,
-) -> Result<(Counted, Counted), CallError> {
+) -> Result<(Statistics, Statistics), CallError> {
     let deadline = Instant::now() + patience;
     loop {
-        let first = client.counted(model).await?;
+        let first = client.statistics(model).await?;
         tokio::time::sleep(quiet).await;
-        let last = client.counted(model).await?;
-        if first == last || Instant::now() >= deadline {
+        let last = client.statistics(model).await?;
+        if first.counted == last.counted || Instant::now() >= deadline {
             return Ok((first, last));
         }
     }
 }
 
-async fn wait_until_settled(client: &Client, model: &str, limit: Duration, settled: impl Fn(Counted) -> bool) {
+async fn wait_until_settled(client: &Client, model: &str, limit: Duration, settled: impl Fn(Statistics) -> bool) {
     let poll = async {
-        while !client.counted(model).await.is_ok_and(&settled) {
+        while !client.statistics(model).await.is_ok_and(&settled) {
             tokio::time::sleep(POLL).await;
         }
     };
     // What has not settled by then is judged as it is.
     let _ = tokio::time::timeout(limit, poll).await;
-}
-
-/// How far the counts rose; none where they fell, as they do when a model is loaded anew.
-fn rise(before: Counted, after: Counted) -> Option<Counted> {
-    Some(Counted {
-        success: after.success.checked_sub(before.success)?,
-        fail: after.fail.checked_sub(before.fail)?,
-        inference: after.inference.checked_sub(before.inference)?,
-        execution: after.execution.checked_sub(before.execution)?,
-    })
 }
 
 /// What a correct server counts. Rejected requests are in no count, but those that waited for too long, which may count as failures.
@@ -173,15 +166,15 @@ fn reach(rose: &Counted, expected: &CountBounds) -> bool {
     rose.success >= expected.success_min && rose.inference >= expected.success_min
 }
 
-fn judge(rose: Option<Counted>, expected: CountBounds) -> Accounting {
-    let Some(rose) = rose else {
+fn judge(rose: Option<Statistics>, expected: CountBounds) -> Accounting {
+    let Some(Statistics { counted: rose, spent }) = rose else {
         return Accounting::NotCheckable {
             why: "the model's counts fell: it was loaded anew during the run".to_owned(),
         };
     };
     let successes = expected.success_min..=expected.success_max;
     if successes.contains(&rose.success) && successes.contains(&rose.inference) && rose.fail <= expected.fail_max {
-        return Accounting::Agrees { rose };
+        return Accounting::Agrees { rose, spent };
     }
     Accounting::Differs { rose, expected }
 }
@@ -258,12 +251,16 @@ mod tests {
         }
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "as rise() gives it")]
-    fn rose(success: u64, inference: u64, fail: u64) -> Option<Counted> {
-        Some(Counted { success, fail, inference, execution: 1 })
+    #[expect(clippy::unnecessary_wraps, reason = "as since() gives it")]
+    fn rose(success: u64, inference: u64, fail: u64) -> Option<Statistics> {
+        Some(counted(Counted { success, fail, inference, execution: 1 }))
     }
 
-    fn agrees(counts: &Counts, rose: Option<Counted>) -> bool {
+    fn counted(counted: Counted) -> Statistics {
+        Statistics { counted, spent: Spent::default() }
+    }
+
+    fn agrees(counts: &Counts, rose: Option<Statistics>) -> bool {
         matches!(judge(rose, bounds(counts, Answers::One)), Accounting::Agrees { .. })
     }
 
@@ -299,8 +296,8 @@ mod tests {
 
     #[test]
     fn counts_that_fell_tell_nothing() {
-        let before = Counted { success: 5, ..Counted::default() };
-        let judged = judge(rise(before, Counted::default()), bounds(&counts(1, 0, 0), Answers::One));
+        let before = counted(Counted { success: 5, ..Counted::default() });
+        let judged = judge(Statistics::default().since(&before), bounds(&counts(1, 0, 0), Answers::One));
         assert!(matches!(judged, Accounting::NotCheckable { .. }), "{judged:?}");
     }
 }

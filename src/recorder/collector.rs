@@ -16,7 +16,10 @@ use tokio::{
     time::Instant,
 };
 
-use super::tap::{Batch, Batches, Gap};
+use super::{
+    series::Seconds,
+    tap::{Batch, Batches, Gap},
+};
 use oracle::{
     Explainer, LongestWait, Occupancy, Violation, ViolationKind,
     history::{Scene, Spool},
@@ -36,6 +39,8 @@ pub(crate) struct Collector {
     occupancy: Occupancy,
     /// How many sequences certainly have a slot, for whoever looks while the run goes on.
     slots_taken: Arc<AtomicU64>,
+    /// Where it leaves what was there for the model to execute.
+    seconds: Seconds,
     spool: Option<Spool>,
     /// Where violations go. When it is full enough are kept already; all are counted.
     seen: mpsc::Sender<Violation>,
@@ -65,7 +70,7 @@ impl Collector {
         batches: Batches,
         explainer: Explainer,
         occupancy: Occupancy,
-        slots_taken: Arc<AtomicU64>,
+        (slots_taken, seconds): (Arc<AtomicU64>, Seconds),
         spool: Option<Spool>,
         seen: mpsc::Sender<Violation>,
     ) -> Self {
@@ -74,6 +79,7 @@ impl Collector {
             explainer,
             occupancy,
             slots_taken,
+            seconds,
             spool,
             seen,
             began: Instant::now(),
@@ -134,6 +140,7 @@ impl Collector {
 
     fn conclude(mut self) -> Collected {
         self.occupancy.conclude();
+        self.seconds.leave_offered(self.occupancy.offered());
         self.accuse(Vec::new());
         while self.hand_on(true) {}
         if let (Some(spool), lost @ 1..) = (&mut self.spool, self.batches.lost_at_end()) {
@@ -165,6 +172,7 @@ impl Collector {
             self.occupancy.take(entry);
         }
         self.slots_taken.store(self.occupancy.taken() as u64, Relaxed);
+        self.seconds.leave_offered(self.occupancy.offered());
         self.explainer.take(entries, bytes);
         self.accuse(violations);
     }

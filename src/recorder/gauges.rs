@@ -154,9 +154,11 @@ impl Gauges {
     pub(crate) fn second(&mut self, second: &Second) {
         for gauge in &mut self.gauges {
             let interval = match gauge.part {
-                Some(part) => &second.parts[part],
-                None => &second.interval,
+                Some(part) => second.parts.get(part),
+                None => Some(&second.interval),
             };
+            // What is known beside the threads' seconds has no parts.
+            let Some(interval) = interval else { continue };
             let measure = gauge.threshold.measure;
             if let Some(sum) = gauge.sum_at(second.number) {
                 sum.interval(measure, interval);
@@ -411,8 +413,8 @@ fn rose(measure: Measure, before: &Sample, now: &Sample) -> Option<(f64, f64)> {
     match measure {
         Measure::ClientCpu => percent(before.client_cpu_us, now.client_cpu_us),
         Measure::ServerCpu => percent(before.server_cpu_us?, now.server_cpu_us?),
-        Measure::ServerQueue => counted(|its| its.queue_ns, |its| its.counted.success, 1000.0),
-        Measure::ServerCompute => counted(|its| its.compute_ns, |its| its.counted.success, 1000.0),
+        Measure::ServerQueue => counted(|its| its.spent.queue_ns, |its| its.counted.success, 1000.0),
+        Measure::ServerCompute => counted(|its| its.spent.compute_ns(), |its| its.counted.success, 1000.0),
         Measure::MeanBatch => counted(|its| its.counted.inference, |its| its.counted.execution, 1.0),
         _ => None,
     }

@@ -9,6 +9,7 @@ use std::{
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
 
 use super::Times;
+use oracle::Offered;
 use workload::{event::Nanos, model::Statistics, scenario::Scope, sequence::Pattern};
 
 /// How many intervals are kept. Where there would be more, each two become one.
@@ -119,6 +120,8 @@ pub(crate) struct Timed<T> {
 pub(crate) struct Interval {
     pub(crate) counted: Counted,
     pub(crate) times: Timed<Packed>,
+    /// What was there for the model to execute.
+    pub(crate) offered: Offered,
     /// The latest in it.
     pub(crate) sample: Option<Sample>,
 }
@@ -145,6 +148,7 @@ impl Interval {
     fn add(&mut self, other: &Self) {
         self.counted.add(&other.counted);
         self.times.each_with(&other.times).into_iter().for_each(|(mine, theirs)| mine.add(theirs));
+        self.offered.add(&other.offered);
         self.sample = other.sample.or(self.sample);
     }
 }
@@ -167,8 +171,11 @@ pub(super) struct Count {
 
 impl Count {
     pub(super) fn close(&mut self) -> Interval {
-        let interval =
-            Interval { counted: mem::take(&mut self.counted), times: self.times.map(Packed::of), sample: None };
+        let interval = Interval {
+            counted: mem::take(&mut self.counted),
+            times: self.times.map(Packed::of),
+            ..Interval::default()
+        };
         // An empty histogram has nothing to clear.
         let Timed { step, not_good, late, sequence, slot } = &mut self.times;
         [step, not_good, late, sequence, slot].into_iter().filter(|its| its.count() > 0).for_each(|its| its.0.reset());
@@ -263,6 +270,13 @@ impl Series {
         );
     }
 
+    /// What was there for the model to execute in the whole run.
+    pub(crate) fn offered_in_all(&self) -> Offered {
+        let mut all = Offered::default();
+        self.intervals.iter().for_each(|interval| all.add(&interval.offered));
+        all
+    }
+
     fn widen(&mut self) {
         self.seconds *= 2;
         let wider = self.intervals.chunks(2).map(|two| {
@@ -281,6 +295,14 @@ pub(crate) struct Seconds(Arc<Mutex<Vec<Second>>>);
 impl Seconds {
     pub(super) fn leave(&self, second: Second) {
         self.0.lock().expect("no thread fails while it has it").push(second);
+    }
+
+    /// Leaves what was there for the model to execute in some seconds.
+    pub(crate) fn leave_offered(&self, seconds: Vec<(u64, Offered)>) {
+        for (number, offered) in seconds {
+            let interval = Interval { offered, ..Interval::default() };
+            self.leave(Second { number, interval, parts: Vec::new() });
+        }
     }
 
     /// Takes those that are there.

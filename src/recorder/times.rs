@@ -4,7 +4,7 @@ use std::fmt;
 
 use hdrhistogram::Histogram;
 
-use workload::event::Nanos;
+use workload::event::{Due, Nanos};
 
 /// The longest time that a histogram tells apart, in µs: an hour.
 const LONGEST_US: u64 = 3_600_000_000;
@@ -82,6 +82,39 @@ impl Waits {
     }
 }
 
+/// Where the time of the steps went that the server executed, as the client saw it, all together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Executed {
+    /// How many they are.
+    pub steps: u64,
+    /// How late the client sent them where it waited for their time alone.
+    pub late_ns: Nanos,
+    /// How late the others were sent: the step before had no response yet, or no worker was free.
+    pub held_back_ns: Nanos,
+    /// From sending them to their responses; of several responses to the last one.
+    pub from_sending_ns: Nanos,
+}
+
+impl Executed {
+    /// Takes in a step that was sent and answered at these times, and was due where it has a time of its own.
+    pub(super) fn record(&mut self, due: Option<Due>, sent: Nanos, answered: Nanos) {
+        self.steps += 1;
+        self.from_sending_ns += answered.saturating_sub(sent);
+        if let Some(due) = due {
+            // What is stopped may be sent before it is due.
+            let behind = sent.saturating_sub(due.at);
+            *(if due.waited { &mut self.late_ns } else { &mut self.held_back_ns }) += behind;
+        }
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.steps += other.steps;
+        self.late_ns += other.late_ns;
+        self.held_back_ns += other.held_back_ns;
+        self.from_sending_ns += other.from_sending_ns;
+    }
+}
+
 /// How steps that are due at times of their own were sent, and how long they took from then on.
 #[derive(Clone, Debug, Default)]
 pub struct Pacing {
@@ -119,6 +152,21 @@ impl Pacing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_before_a_step_was_sent_is_the_clients_or_that_of_what_held_it_back() {
+        let mut all = Executed::default();
+        let due = |at, waited| Some(Due { at, waited });
+        for (due, sent, answered) in
+            [(None, 5, 12), (due(10, true), 13, 20), (due(10, false), 30, 34), (due(50, true), 40, 41)]
+        {
+            let mut one = Executed::default();
+            one.record(due, sent, answered);
+            all.add(&one);
+        }
+        let expected = Executed { steps: 4, late_ns: 3, held_back_ns: 20, from_sending_ns: 7 + 7 + 4 + 1 };
+        assert_eq!(all, expected);
+    }
 
     #[test]
     fn a_client_is_called_late_only_by_many_steps_of_which_one_in_a_hundred_is() {

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{
     Claimed, Description, PlantedFault, Summary, Verdict, evidence,
+    mean_step::{MeanBatch, MeanStep},
     series::{Row, rows},
 };
 use crate::{
@@ -80,6 +81,10 @@ pub(super) struct Document<'s> {
     /// The first ones, in the order in which they were seen.
     violations: Vec<Replayable<'s>>,
     latency_us: Latencies<'s>,
+    /// Where the time of a step that the server executed goes on average; null where it executed none.
+    mean_step_us: Option<MeanStep>,
+    /// How full the model's batches were.
+    mean_batch: MeanBatch,
     /// Requests sent in a second.
     requests_per_second: f64,
     /// Good responses in a second: those that were right and in time, and errors that were planned.
@@ -368,6 +373,8 @@ impl<'s> Document<'s> {
                 wait_for_slot: (&tally.waits.slot).into(),
                 populations: scenario.populations.iter().zip(&tally.populations).map(waits).collect(),
             },
+            mean_step_us: MeanStep::of(result),
+            mean_batch: MeanBatch::of(result),
             requests_per_second: summary.requests_per_second(),
             goodput_per_second: summary.goodput_per_second(),
             sequences_per_second: outcomes.sequences as f64 / result.elapsed.as_secs_f64().max(1e-9),
@@ -391,7 +398,7 @@ impl<'s> Document<'s> {
                 same_steps: golden.relations.repeated(),
             }),
             health: result.health.as_ref(),
-            series: rows(&result.series),
+            series: rows(result),
             limits_us: Limits {
                 longest_lawful_wait: limits.lawful.as_micros(),
                 lost_after: limits.lost_after.as_micros(),

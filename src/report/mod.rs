@@ -9,6 +9,7 @@ mod format;
 mod golden;
 mod json;
 mod limit;
+mod mean_step;
 mod seats;
 mod series;
 mod suite;

@@ -9,9 +9,15 @@ use hdrhistogram::serialization::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Summary;
-use crate::recorder::{Interval, Packed, Sample, Series, Times};
-use workload::model::Statistics;
+use super::{
+    Summary,
+    mean_step::{mean_batch, possible_batch},
+};
+use crate::{
+    recorder::{Interval, Packed, Sample, Times},
+    run::RunResult,
+};
+use workload::model::{Model, Spent};
 
 /// An interval. What was not measured is null, or empty in CSV.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -54,6 +60,8 @@ pub(super) struct Row {
     executions: Option<u64>,
     /// Inferences of an execution in it, on average.
     mean_batch: Option<f64>,
+    /// How many inferences an execution could have had in it, on average, for the requests that were there.
+    possible_batch: Option<f64>,
     /// How long a request that succeeded in it waited in the server, on average.
     server_queue_us: Option<f64>,
     /// How long the model computed for such a request, on average, with its inputs and outputs.
@@ -82,8 +90,8 @@ fn ratio(rose: u64, of: u64) -> Option<f64> {
 }
 
 impl Row {
-    fn of(at_s: u64, lasts_s: u64, interval: &Interval, before: Option<Sample>) -> Self {
-        let Interval { counted, times, sample } = interval;
+    fn of(at_s: u64, lasts_s: u64, interval: &Interval, before: Option<Sample>, model: &Model) -> Self {
+        let Interval { counted, times, offered, sample } = interval;
         let [step, sequence, wait_for_slot] = [&times.step, &times.sequence, &times.slot].map(Packed::times);
         // What counts up says something only beside the look before.
         let both = before.zip(*sample);
@@ -92,12 +100,12 @@ impl Row {
             let (before, now) = both?;
             Some(ratio(of(&now)?.checked_sub(of(&before)?)?, passed_us)? * 100.0)
         };
-        let statistics = both.and_then(|(before, now)| Some((before.statistics?, now.statistics?)));
         // A server that was started anew counts from 0.
-        let rose = |of: fn(&Statistics) -> u64| statistics.and_then(|(before, now)| of(&now).checked_sub(of(&before)));
-        let executions = rose(|its| its.counted.execution);
-        let succeeded = rose(|its| its.counted.success).unwrap_or(0);
-        let mean_us = |ns: Option<u64>| Some(ratio(ns?, succeeded)? / 1000.0);
+        let statistics = both.and_then(|(before, now)| now.statistics?.since(&before.statistics?));
+        let rose = statistics.map(|its| its.counted);
+        let mean_us = |of: fn(&Spent) -> u64| {
+            statistics.and_then(|its| Some(ratio(of(&its.spent), its.counted.success)? / 1000.0))
+        };
         Self {
             at_s,
             lasts_s,
@@ -123,10 +131,11 @@ impl Row {
             starts_waiting: sample.map(|its| its.starts_waiting),
             client_cpu_percent: percent(|its| Some(its.client_cpu_us)),
             client_memory_bytes: sample.and_then(|its| its.client_memory),
-            executions,
-            mean_batch: rose(|its| its.counted.inference).and_then(|inferences| ratio(inferences, executions?)),
-            server_queue_us: mean_us(rose(|its| its.queue_ns)),
-            server_compute_us: mean_us(rose(|its| its.compute_ns)),
+            executions: rose.map(|its| its.execution),
+            mean_batch: rose.and_then(|its| mean_batch(model, its)),
+            possible_batch: possible_batch(model, offered),
+            server_queue_us: mean_us(|its| its.queue_ns),
+            server_compute_us: mean_us(Spent::compute_ns),
             server_pending: sample.and_then(|its| its.pending),
             server_memory_bytes: sample.and_then(|its| its.server_memory),
             server_cpu_percent: percent(|its| its.server_cpu_us),
@@ -135,10 +144,11 @@ impl Row {
 }
 
 /// A row for each interval.
-pub(super) fn rows(series: &Series) -> Vec<Row> {
+pub(super) fn rows(result: &RunResult) -> Vec<Row> {
+    let (series, model) = (&result.series, &result.preflight.model);
     let mut before = None;
     let row = |(place, interval): (u64, &Interval)| {
-        let row = Row::of(place * series.seconds, series.seconds, interval, before);
+        let row = Row::of(place * series.seconds, series.seconds, interval, before, model);
         // A look that came too late counts for several seconds.
         before = interval.sample;
         row
@@ -149,7 +159,7 @@ pub(super) fn rows(series: &Series) -> Vec<Row> {
 /// The rows as CSV, with a line of titles.
 pub(super) fn to_csv(summary: &Summary) -> Vec<u8> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    for row in rows(&summary.result.series) {
+    for row in rows(&summary.result) {
         writer.serialize(row).expect("memory takes flat rows");
     }
     writer.into_inner().expect("memory takes it")

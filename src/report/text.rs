@@ -13,7 +13,7 @@ use anstyle::{AnsiColor, Style};
 use self::{
     checks::{arrived, basis, missed_claims, not_checked, pending, planted},
     line::write_lines,
-    tables::{write_counts, write_resources, write_times},
+    tables::{write_counts, write_means, write_resources, write_times},
     violations::write_groups,
 };
 use super::{Summary, Verdict};
@@ -73,6 +73,7 @@ pub(crate) fn write_text(summary: &Summary, extent: Extent, out: &mut impl io::W
     if extent != Extent::Short {
         write_counts(summary, out)?;
         write_times(summary, extent, out)?;
+        write_means(summary, extent, out)?;
         write_resources(summary, extent, out)?;
     }
     writeln!(out, "replay: {}", summary.replay)

@@ -92,13 +92,14 @@ impl Prepared {
 
     /// What collects what the taps hand over, and the end at which violations arrive.
     pub(super) fn collector(&self, spool: Option<Spool>) -> (Taps, Collector, mpsc::Receiver<Violation>) {
-        let Shared { setup: Setup { scenario, .. }, preflight, slots_taken, .. } = &*self.shared;
+        let Shared { setup: Setup { scenario, .. }, preflight, slots_taken, seconds, .. } = &*self.shared;
         let ids = Arc::clone(&self.shared);
         let id = move |ContextId { worker, context }| correlation_id(&ids.setup.scenario, worker, context);
         let (taps, batches) = Taps::new(id, BATCHES, BYTES);
         let (sender, seen) = mpsc::channel(VIOLATIONS_KEPT);
         let (explainer, occupancy) = (preflight.explainer(scenario), preflight.occupancy(scenario));
-        (taps, Collector::new(batches, explainer, occupancy, Arc::clone(slots_taken), spool, sender), seen)
+        let looked_at = (Arc::clone(slots_taken), seconds.clone());
+        (taps, Collector::new(batches, explainer, occupancy, looked_at, spool, sender), seen)
     }
 }
 

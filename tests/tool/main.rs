@@ -24,6 +24,7 @@ mod health;
 mod history;
 mod layers;
 mod limit;
+mod mean_step;
 mod model_repository;
 mod network;
 mod network_calls;

@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     evidence::{CountBounds, Disorder, Evidence, Leak, Sender, Sent, Subject},
     explainer::{Explainer, VIOLATIONS_KEPT, explained_alone},
-    occupancy::{Holder, LongestWait, Occupancy},
+    occupancy::{Holder, LongestWait, Occupancy, Offered},
     order::{Answer, Taken},
     states::State,
     violation::{Place, Purpose, Violation, ViolationKind},

@@ -5,19 +5,24 @@
 
 mod full;
 mod merge;
+mod offered;
 mod seats;
 mod wait;
 mod withheld;
 
 use std::{collections::BTreeSet, mem::take, time::Duration};
 
-pub use self::wait::{Holder, LongestWait};
 use self::{
     full::{Full, Limited},
     merge::Merge,
+    offered::{Has, Offer},
     seats::{Seats, Visit},
     wait::{Holds, Waited},
     withheld::{Share, Shares, Withheld},
+};
+pub use self::{
+    offered::Offered,
+    wait::{Holder, LongestWait},
 };
 use crate::{Evidence, Place, Violation, ViolationKind, history::Entry, ms, nanos};
 use workload::{
@@ -25,6 +30,7 @@ use workload::{
     controls::Seen,
     conversation::Lane,
     event::{ContextId, EventKind, Nanos},
+    model::Batching,
     plan::correlation_id,
     scenario::Scenario,
     sequence::{RequestId, Special, Step},
@@ -41,6 +47,9 @@ pub struct Occupancy {
     /// By worker, then context; none where it is not known how many slots there are, so that nothing is counted.
     contexts: Vec<Context>,
     moves: Merge<Move>,
+    /// What each has in the server, in a heap of its own because it changes with each request.
+    haves: Merge<Has>,
+    offer: Offer,
     board: Board,
     /// By context; none where the check of free slots is off: the idle limit is unknown, the server changes, or entries are missing.
     shares: Option<Vec<Share>>,
@@ -130,9 +139,14 @@ struct Board {
 }
 
 impl Occupancy {
-    /// Of a run of this scenario; without `slots` or `idle_limit` what needs them is not judged. `straggling` is how long steps may be
+    /// Of a run of this scenario; without `slots`, how they are executed together, or `idle_limit` what needs them is not judged. `straggling` is how long steps may be
     /// under way behind a stream's end.
-    pub fn new(scenario: &Scenario, slots: Option<u32>, idle_limit: Option<Duration>, straggling: Duration) -> Self {
+    pub fn new(
+        scenario: &Scenario,
+        (slots, batching): (Option<u32>, Option<Batching>),
+        idle_limit: Option<Duration>,
+        straggling: Duration,
+    ) -> Self {
         let contexts_per_worker = scenario.most_contexts();
         let is_steady = idle_limit.is_some() && scenario.phases.iter().all(|phase| phase.server.is_none());
         let idle = idle_limit.map_or(0, nanos);
@@ -146,6 +160,8 @@ impl Occupancy {
             contexts: vec![Context::default(); contexts],
             disturbed: Some(0),
             moves: Merge::default(),
+            haves: Merge::default(),
+            offer: Offer::new(slots, batching, contexts),
             shares: is_steady.then(|| vec![Share::default(); contexts]),
             board: Board {
                 slots,
@@ -164,7 +180,12 @@ impl Occupancy {
         let visit = context.visit(entry);
         let is_near = self.scenario.population_of(entry.context.worker).network.is_clear();
         let share = self.shares.as_mut().and_then(|shares| {
-            shares[index as usize].take(entry, self.idle, self.straggling, is_near).map(Move::Shares)
+            let share = &mut shares[index as usize];
+            let its = share.take(entry, self.idle, self.straggling, is_near).map(Move::Shares);
+            if let Some(has) = share.has(entry, self.idle) {
+                self.haves.add(entry.at, index, has);
+            }
+            its
         });
         let mut its = context.take(entry, self.idle, self.straggling, is_near);
         // Each context tells it when it does something, and the first one for all of them.
@@ -244,6 +265,12 @@ impl Occupancy {
         self.contexts.fill(Context::default());
         (self.disturbed, self.shares) = (None, None);
         self.board.forget();
+        self.offer.forget();
+    }
+
+    /// What was there to be executed in the seconds that were over since the last time; in the last one, too, after `conclude`.
+    pub fn offered(&mut self) -> Vec<(u64, Offered)> {
+        self.offer.over()
     }
 
     /// How often what was reached.
@@ -256,6 +283,12 @@ impl Occupancy {
     fn make(&mut self, is_over: bool) {
         while let Some((at, index, its)) = self.moves.next(is_over) {
             self.board.make(its, index, at);
+        }
+        while let Some((at, index, has)) = self.haves.next(is_over) {
+            self.offer.take(has, index, at);
+        }
+        if is_over {
+            self.offer.end_second();
         }
     }
 }

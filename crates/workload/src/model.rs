@@ -55,10 +55,67 @@ pub struct Counted {
 pub struct Statistics {
     /// Requests, inferences and executions.
     pub counted: Counted,
-    /// How long requests that succeeded waited in the server, in ns, all together.
+    /// How long its requests took.
+    pub spent: Spent,
+}
+
+/// How long the requests that succeeded took in the server, all together, as a model's statistics say, or how far that rose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Spent {
+    /// From when the server took them in to the end of their responses.
+    #[serde(rename = "request_us", with = "crate::micros::OfNs")]
+    pub request_ns: u64,
+    /// Of this, until the model began with their batch.
+    #[serde(rename = "queue_us", with = "crate::micros::OfNs")]
     pub queue_ns: u64,
-    /// How long the model computed for them with its inputs and outputs, in ns, all together.
-    pub compute_ns: u64,
+    /// Until the model had its inputs.
+    #[serde(rename = "compute_input_us", with = "crate::micros::OfNs")]
+    pub compute_input_ns: u64,
+    /// Until it had computed.
+    #[serde(rename = "compute_infer_us", with = "crate::micros::OfNs")]
+    pub compute_infer_ns: u64,
+    /// Until its outputs were there.
+    #[serde(rename = "compute_output_us", with = "crate::micros::OfNs")]
+    pub compute_output_ns: u64,
+}
+
+impl Spent {
+    /// How long the model computed with its inputs and outputs, in ns.
+    pub fn compute_ns(&self) -> u64 {
+        self.compute_input_ns + self.compute_infer_ns + self.compute_output_ns
+    }
+}
+
+impl std::ops::AddAssign for Spent {
+    fn add_assign(&mut self, other: Self) {
+        self.request_ns += other.request_ns;
+        self.queue_ns += other.queue_ns;
+        self.compute_input_ns += other.compute_input_ns;
+        self.compute_infer_ns += other.compute_infer_ns;
+        self.compute_output_ns += other.compute_output_ns;
+    }
+}
+
+impl Statistics {
+    /// How far they rose since `before`; none where one fell, as all do when a model is loaded anew.
+    pub fn since(&self, before: &Self) -> Option<Self> {
+        let (now, then) = (&self.counted, &before.counted);
+        let counted = Counted {
+            success: now.success.checked_sub(then.success)?,
+            fail: now.fail.checked_sub(then.fail)?,
+            inference: now.inference.checked_sub(then.inference)?,
+            execution: now.execution.checked_sub(then.execution)?,
+        };
+        let (now, then) = (&self.spent, &before.spent);
+        let spent = Spent {
+            request_ns: now.request_ns.checked_sub(then.request_ns)?,
+            queue_ns: now.queue_ns.checked_sub(then.queue_ns)?,
+            compute_input_ns: now.compute_input_ns.checked_sub(then.compute_input_ns)?,
+            compute_infer_ns: now.compute_infer_ns.checked_sub(then.compute_infer_ns)?,
+            compute_output_ns: now.compute_output_ns.checked_sub(then.compute_output_ns)?,
+        };
+        Some(Self { counted, spent })
+    }
 }
 
 /// What a model's configuration says.
@@ -71,8 +128,8 @@ pub struct Settings {
     pub slots: u32,
     /// How long a sequence may get no request before the server ends it.
     pub idle_limit: Duration,
-    /// How many requests are executed at a time, all instances together.
-    pub executed_at_once: u32,
+    /// How requests are executed together.
+    pub batching: Batching,
     /// How long the scheduler may hold a batch back for more requests.
     pub queue_delay: Duration,
     /// Whether the server keeps the state.
@@ -102,6 +159,28 @@ pub enum ToldIds {
     Integers,
     /// Texts.
     Texts,
+}
+
+/// How requests of several sequences are executed together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Batching {
+    /// How many instances take requests.
+    pub instances: u32,
+    /// The most requests of one execution.
+    pub largest: u32,
+}
+
+impl Batching {
+    /// How many requests all instances execute at a time.
+    pub fn executed_at_once(self) -> u32 {
+        self.instances.saturating_mul(self.largest)
+    }
+}
+
+impl Default for Batching {
+    fn default() -> Self {
+        Self { instances: 1, largest: 1 }
+    }
 }
 
 /// How long a step may wait for its turn in a slot.
@@ -149,6 +228,9 @@ pub struct Model {
     /// How that changes in a run that loads the model with another strategy; none where it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots_in_phases: Option<SlotRange>,
+    /// How its requests are executed together, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batching: Option<Batching>,
     /// The idle limit, where it is known.
     #[schemars(with = "Option<u64>")]
     #[serde(rename = "idle_limit_us", serialize_with = "micros", deserialize_with = "from_micros")]

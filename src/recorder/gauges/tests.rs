@@ -1,6 +1,9 @@
 use super::*;
 use crate::recorder::series::Count;
-use workload::scenario::{Overrides, Source};
+use workload::{
+    model::Spent,
+    scenario::{Overrides, Source},
+};
 
 const SECOND: Nanos = 1_000_000_000;
 
@@ -163,8 +166,9 @@ fn what_the_server_counts_is_what_rose() {
             execution: executions,
             ..Default::default()
         };
-        let (queue_ns, compute_ns) = (requests * us_each * 1000, requests * 7000);
-        let statistics = Some(Statistics { counted, queue_ns, compute_ns });
+        let spent =
+            Spent { queue_ns: requests * us_each * 1000, compute_infer_ns: requests * 7000, ..Spent::default() };
+        let statistics = Some(Statistics { counted, spent });
         Sample { statistics, client_cpu_us: at_s * 250_000, ..look(at_s, 0) }
     };
     // Before the run it had a thousand requests already, and it was started anew before the last look.

@@ -111,7 +111,7 @@ pub(super) fn planted(PlantedFault { fault, chances, committed }: &PlantedFault,
 
 pub(super) fn accounting(accounting: &Accounting) -> Line {
     match accounting {
-        Accounting::Agrees { rose } => {
+        Accounting::Agrees { rose, .. } => {
             let (successes, executions) = (counted(rose.success, "success"), counted(rose.execution, "execution"));
             Line::fine("server counts", format!("agree: {successes} in {executions}"))
         }

@@ -5,10 +5,16 @@ use std::io;
 use super::{BOLD, Extent};
 use crate::{
     recorder::{Counts, Tally, Times},
-    report::Summary,
+    report::{
+        Summary,
+        mean_step::{MeanBatch, MeanStep},
+    },
     run::Memory,
 };
-use workload::{sequence::Pattern, wording::counted};
+use workload::{
+    sequence::Pattern,
+    wording::{counted, wrapped},
+};
 
 /// A column of counts: its title, and the count.
 type Column = (&'static str, fn(&Counts) -> u64);
@@ -123,6 +129,61 @@ fn write_row(name: &str, times: &Times, out: &mut impl io::Write) -> io::Result<
         write!(out, "{:>10.1}", ms(times.at_quantile_us(quantile)))?;
     }
     writeln!(out, "{:>10.1}", ms(times.max_us()))
+}
+
+/// Where the time of a step goes, and how full batches were: a line each, where it is known.
+pub(super) fn write_means(summary: &Summary, extent: Extent, out: &mut impl io::Write) -> io::Result<()> {
+    let lines = MeanStep::of(&summary.result).and_then(|its| mean_step(&its, extent));
+    for line in lines.into_iter().chain(mean_batch(MeanBatch::of(&summary.result))) {
+        writeln!(out, "{}", wrapped(&line, extent.columns() - 2).join("\n  "))?;
+    }
+    Ok(())
+}
+
+/// The parts of the mean step; none where it is not known what the server took of it.
+pub(super) fn mean_step(mean: &MeanStep, extent: Extent) -> Option<String> {
+    let MeanStep { steps, total, client_late, held_back, server, outside } = mean;
+    let server = server.as_ref()?;
+    // Short times in whole microseconds.
+    let (unit, time): (_, fn(f64) -> String) =
+        if *total < 10_000.0 { ("µs", |us| format!("{us:.0}")) } else { ("ms", |us| format!("{:.1}", us / 1000.0)) };
+    let mut parts = Vec::new();
+    let mut part = |name: &str, us: f64| parts.push(format!("{name} {}", time(us)));
+    if client_late + held_back > 0.0 {
+        part("client late", *client_late);
+        part("held back", *held_back);
+    }
+    part("server queue", server.queue);
+    if extent == Extent::Wide {
+        part("compute input", server.compute_input);
+        part("infer", server.compute_infer);
+        part("output", server.compute_output);
+    } else {
+        part("compute", server.compute);
+    }
+    // Only an iterative model takes long besides: statistics count one execution of a request.
+    if extent == Extent::Wide || server.other > total / 100.0 {
+        part("server's rest", server.other);
+    }
+    if let Some(outside) = outside {
+        part("network and client", *outside);
+    }
+    let mut text = vec![format!("mean step {} {unit}: {}", time(*total), parts.join(", "))];
+    if outside.is_none() {
+        let (of, seen) = (time(server.total()), time(total - client_late - held_back));
+        text.push(format!("the server counts {of} {unit} for a request, and the client waited {seen}"));
+    }
+    if server.requests != *steps {
+        text.push(format!("the server's part is of {}, the client's of {steps}", counted(server.requests, "request")));
+    }
+    Some(text.join("; "))
+}
+
+pub(super) fn mean_batch(MeanBatch { mean, possible }: MeanBatch) -> Option<String> {
+    let mean = mean?;
+    // Whatever was executed was possible: instances may share the sequences unevenly.
+    let of = possible.map(|possible| format!(" of {:.1} possible", possible.max(mean))).unwrap_or_default();
+    Some(format!("mean batch {mean:.1}{of}"))
 }
 
 /// The rate, and what the client took of the machine.

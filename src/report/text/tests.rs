@@ -10,7 +10,7 @@ use super::{
         slots as slots_line,
     },
     line::Line,
-    tables::memory,
+    tables::{mean_batch, mean_step, memory},
     *,
 };
 use crate::{
@@ -21,12 +21,20 @@ use crate::{
     },
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, SlotFinding},
     recorder::Counts,
-    report::PlantedFault,
+    report::{
+        PlantedFault,
+        mean_step::{InServer, MeanBatch, MeanStep},
+    },
     run::{Growth, Health, Memory, NotReady, PhaseSpan, RunError, ServerMemory, too_few_files},
 };
 use oracle::{CountBounds, Holder, Leak, LongestWait, Violation, ViolationKind, diagnosis::Cause, history::Kept};
 use wire::transport::GoAways;
-use workload::{model::Counted, scenario::ServerAction, seed::Seed, sequence::Pattern};
+use workload::{
+    model::{Counted, Spent},
+    scenario::ServerAction,
+    seed::Seed,
+    sequence::Pattern,
+};
 
 /// What is written, without colours.
 fn plain(write: impl FnOnce(&mut anstream::StripStream<&mut Vec<u8>>) -> io::Result<()>) -> String {
@@ -59,7 +67,7 @@ fn counts() -> String {
     let rose = |n| Counted { success: n, fail: n, inference: n, execution: n };
     let mut all = Vec::new();
     for n in COUNTS {
-        all.push(accounting(&Accounting::Agrees { rose: rose(n) }));
+        all.push(accounting(&Accounting::Agrees { rose: rose(n), spent: Spent::default() }));
         let expected = CountBounds { success_min: 3, success_max: 3 + n, fail_max: n };
         all.push(accounting(&Accounting::Differs { rose: rose(n), expected }));
         if n > 0 {
@@ -157,6 +165,42 @@ fn history_and_faults() -> String {
     lines(&all) + &memories.concat()
 }
 
+fn means() -> String {
+    let server = InServer {
+        requests: 100,
+        queue: 40_000.0,
+        compute: 20_000.0,
+        compute_input: 1000.0,
+        compute_infer: 18_000.0,
+        compute_output: 1000.0,
+        other: 0.0,
+    };
+    let step = |before: f64, seen: f64, server: InServer| MeanStep {
+        steps: 100,
+        total: 2.0 * before + seen,
+        client_late: before,
+        held_back: before,
+        outside: Some(seen - server.total()).filter(|us| *us >= 0.0),
+        server: Some(server),
+    };
+    let short = InServer { queue: 400.0, compute: 200.0, ..server };
+    let all = [
+        step(0.0, 70_000.0, server),
+        step(9000.0, 70_000.0, server),
+        step(0.0, 700.0, short),
+        // An iterative model, requests without a response, and a model that goes on when it has answered.
+        step(0.0, 70_000.0, InServer { other: 9000.0, ..server }),
+        step(0.0, 70_000.0, InServer { requests: 101, ..server }),
+        step(0.0, 50_000.0, server),
+        MeanStep { server: None, outside: None, ..step(0.0, 70_000.0, server) },
+    ];
+    let steps = all.iter().flat_map(|its| [Extent::Usual, Extent::Wide].map(|extent| mean_step(its, extent)));
+    let batch = |mean, possible| mean_batch(MeanBatch { mean, possible });
+    let batches =
+        [batch(Some(2.1), Some(3.9)), batch(Some(4.0), Some(3.9)), batch(Some(2.1), None), batch(None, Some(3.9))];
+    steps.chain(batches).map(|line| line.unwrap_or_else(|| "(nothing)".to_owned()) + "\n").collect()
+}
+
 fn kinds_and_causes() -> String {
     let kinds = ViolationKind::ALL.iter().map(|kind| format!("{kind}: {}\n", kind.what()));
     let causes = Cause::ALL.iter().map(|cause| format!("{cause} ({}): {}\n", cause.class(), cause.what()));
@@ -185,6 +229,7 @@ fn every_message_with_all_its_variants() {
         ("history and faults", history_and_faults()),
         ("parts of the protocol", parts.concat()),
         ("errors", errors.concat()),
+        ("means", means()),
         ("kinds and causes", kinds_and_causes()),
         ("violations", runs::violations()),
         ("verdicts", runs::verdicts()),

@@ -11,6 +11,7 @@ use workload::{
 
 const MS: Nanos = 1_000_000;
 const SLOTS: u32 = 2;
+const BATCHING: Option<Batching> = Some(Batching { instances: 1, largest: SLOTS });
 const IDLE: Duration = Duration::from_secs(1);
 
 /// Contexts of one worker each, with two slots among them.
@@ -30,7 +31,7 @@ fn story_of(slots: Option<u32>) -> Story {
     let text = "load.workers = 4\ncontexts = { common = 1, rare = 0, rare_probability = 0 }";
     let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
     Story {
-        occupancy: Occupancy::new(&scenario, slots, Some(IDLE), Duration::from_millis(20)),
+        occupancy: Occupancy::new(&scenario, (slots, BATCHING), Some(IDLE), Duration::from_millis(20)),
         sent: 0,
         sequence: 0,
         now: 0,
@@ -203,6 +204,51 @@ fn a_slot_is_reclaimed_where_the_client_ended_nothing() {
     let mut restarted = story();
     let waits = restarted.step(0, "START").step(1, "START").send(2, "START");
     restarted.step(0, "START END").answer(waits).assert([2, 1, 0]);
+}
+
+/// What was there to be executed in all: for how many ms there was something, and how many requests at a time, summed up over these.
+fn offered(story: &mut Story) -> (u64, u64) {
+    story.occupancy.conclude();
+    let mut all = Offered::default();
+    story.occupancy.offered().iter().for_each(|(_, second)| all.add(second));
+    (all.busy_ns / MS, all.request_ns / MS)
+}
+
+#[test]
+fn what_could_be_executed_is_one_request_of_each_sequence_with_a_slot() {
+    let mut story = story();
+    // Two STARTs have the two slots, and a third one waits. Each event takes 1 ms.
+    let [first, second, third] = [1, 2, 3].map(|worker| story.send(worker, "START"));
+    story.wait(10).answer(first);
+    assert_eq!(offered(&mut story), (1 + 12, 1 + 2 * 12));
+    // The first sequence rests with its slot, so the third one gets none.
+    story.answer(second).wait(7);
+    // A second request of a sequence is none that can be executed besides.
+    let steps = [story.send(1, ""), story.send(1, "")];
+    story.wait(4).answer(steps[0]).answer(steps[1]);
+    let end = story.send(1, "END");
+    story.wait(3).answer(end);
+    assert_eq!(offered(&mut story), (1 + 7 + 4, 1 + 7 + 4));
+    // Its slot is the third one's.
+    story.wait(8).answer(third);
+    assert_eq!(offered(&mut story), (9, 9));
+}
+
+#[test]
+fn what_could_be_executed_is_not_known_where_entries_are_missing_or_the_model_is_unknown() {
+    let mut story = story();
+    let first = story.send(1, "START");
+    story.wait(10).answer(first);
+    story.occupancy.forget();
+    story.send(2, "START");
+    story.wait(10);
+    story.occupancy.conclude();
+    let seconds = story.occupancy.offered();
+    assert!(seconds.iter().any(|(_, second)| second.is_partial), "{seconds:?}");
+    let mut unknown = story_of(None);
+    let first = unknown.send(1, "START");
+    unknown.wait(10).answer(first);
+    assert_eq!(offered(&mut unknown), (0, 0));
 }
 
 #[test]
@@ -410,7 +456,7 @@ fn a_sequence_behind_a_slow_network_may_have_come_late() {
         "load.workers = 4\ncontexts = { common = 1, rare = 0, rare_probability = 0 }\nnetwork.latency_ms.constant = 1";
     let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
     let mut story = story();
-    story.occupancy = Occupancy::new(&scenario, Some(SLOTS), Some(IDLE), Duration::from_millis(20));
+    story.occupancy = Occupancy::new(&scenario, (Some(SLOTS), None), Some(IDLE), Duration::from_millis(20));
     story.step(0, "START").step(1, "START");
     let waits = story.start_within(2, 100);
     held_for(&mut story, 18);

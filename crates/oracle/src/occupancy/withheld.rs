@@ -4,9 +4,12 @@
 //! has no response may have a slot, too. The server then executes its START soon. So a START waited beside a free slot for as
 //! long as fewer sequences than slots may have had a slot, and the server answered no START.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    mem,
+};
 
-use super::Accusation;
+use super::{Accusation, offered::Has};
 use crate::{Evidence, ViolationKind, history::Entry, ms};
 use workload::{
     event::{EventKind, Nanos},
@@ -37,6 +40,8 @@ pub(super) struct Share {
     is_told: bool,
     /// How long its slowest step took.
     slowest: Nanos,
+    /// What it was last told to have in the server.
+    has: Has,
 }
 
 /// What a correlation ID may have of the slots from now on.
@@ -56,6 +61,22 @@ impl Share {
     /// Takes in the ID's next event. `idle` is the idle limit; `straggling` is how long requests of a cut stream may still arrive.
     pub(super) fn take(&mut self, entry: &Entry, idle: Nanos, straggling: Nanos, is_near: bool) -> Option<Shares> {
         self.changed_by(entry, idle, straggling, is_near).filter(|its| self.is_news(*its))
+    }
+
+    /// What the ID has in the server behind its event, which was taken in just now; none where the event changes nothing of that.
+    pub(super) fn has(&mut self, entry: &Entry, idle: Nanos) -> Option<Has> {
+        use EventKind::{Answered, Cut, GaveUp, Received, Sent};
+        if !matches!(entry.what, Sent(_) | Answered(..) | Received(_) | GaveUp | Cut(_)) {
+            return None;
+        }
+        let starts = || self.edges.iter().any(|(_, starts, _)| *starts);
+        let has = match self.sequence {
+            Some(_) if self.unanswered > 0 => Has::Request,
+            Some(_) => Has::Slot(entry.at.saturating_add(idle)),
+            None if self.unanswered > 0 && starts() => Has::Start,
+            None => Has::Nothing,
+        };
+        (mem::replace(&mut self.has, has) != has).then_some(has)
     }
 
     /// Whether this differs from what the board knows. It does not for most steps.
@@ -129,7 +150,7 @@ impl Share {
                 Some(Shares::May(at_rest(self).max(entry.at.saturating_add(straggling)), 0))
             }
             EventKind::GaveUp | EventKind::Cut(_) => {
-                *self = Self { sequence: Some(u32::MAX), slowest: self.slowest, ..Self::default() };
+                *self = Self { sequence: Some(u32::MAX), slowest: self.slowest, has: self.has, ..Self::default() };
                 Some(Shares::May(while_idle.saturating_add(straggling), 0))
             }
             // Its answer may lie there unread.

@@ -18,7 +18,7 @@ use super::{
 use crate::proto::{self, model_metadata_response::TensorMetadata, model_repository_parameter::ParameterChoice};
 use workload::{
     endpoint::{Endpoint, Protocol},
-    model::{Counted, Statistics},
+    model::{Counted, Spent, Statistics},
     tensor::TensorSpec,
 };
 
@@ -328,17 +328,22 @@ impl Client {
         };
         let request = proto::ModelStatisticsRequest { name: model.to_owned(), ..Default::default() };
         let statistics: proto::ModelStatisticsResponse = self.call(conduit, "ModelStatistics", request).await?;
-        let Statistics { mut counted, mut queue_ns, mut compute_ns } = Statistics::default();
+        let Statistics { mut counted, mut spent } = Statistics::default();
         for version in statistics.model_stats.iter().filter(|version| version.name == model) {
             let requests = version.inference_stats.unwrap_or_default();
             counted.success += requests.success.unwrap_or_default().count;
             counted.fail += requests.fail.unwrap_or_default().count;
             counted.inference += version.inference_count;
             counted.execution += version.execution_count;
-            queue_ns += requests.queue.unwrap_or_default().ns;
-            let computing = [requests.compute_input, requests.compute_infer, requests.compute_output];
-            compute_ns += computing.into_iter().flatten().map(|part| part.ns).sum::<u64>();
+            let ns = |duration: Option<proto::StatisticDuration>| duration.unwrap_or_default().ns;
+            spent += Spent {
+                request_ns: ns(requests.success),
+                queue_ns: ns(requests.queue),
+                compute_input_ns: ns(requests.compute_input),
+                compute_infer_ns: ns(requests.compute_infer),
+                compute_output_ns: ns(requests.compute_output),
+            };
         }
-        Ok(Statistics { counted, queue_ns, compute_ns })
+        Ok(Statistics { counted, spent })
     }
 }

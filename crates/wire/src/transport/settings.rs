@@ -10,7 +10,7 @@ use crate::proto::{
 };
 use workload::{
     controls::Told,
-    model::{Settings, Strategy, ToldIds},
+    model::{Batching, Settings, Strategy, ToldIds},
 };
 
 /// What the server takes for the idle limit where the configuration leaves it at 0.
@@ -41,7 +41,7 @@ pub(super) fn settings(config: &ModelConfig) -> Settings {
     Settings {
         strategy: Some(strategy),
         slots: instances(config).saturating_mul(slots_of_an_instance),
-        executed_at_once: instances(config).saturating_mul(batch),
+        batching: Batching { instances: instances(config), largest: batch },
         queue_delay: Duration::from_micros(queue_delay),
         idle_limit,
         implicit_state: !batching.state.is_empty(),

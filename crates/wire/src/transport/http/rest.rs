@@ -8,7 +8,10 @@ use super::{
     super::{call_error::CallError, client::Declared},
     Body, Connections, over_http, path_of, path_under,
 };
-use workload::{model::Statistics, scenario::Compression};
+use workload::{
+    model::{Spent, Statistics},
+    scenario::Compression,
+};
 
 #[derive(Deserialize)]
 struct Server {
@@ -126,17 +129,22 @@ impl Connections {
 
     pub(in crate::transport) async fn statistics(&self, model: &str) -> Result<Statistics, CallError> {
         let Stats { model_stats } = self.get(path_of(model, "/stats")).await?;
-        let Statistics { mut counted, mut queue_ns, mut compute_ns } = Statistics::default();
+        let Statistics { mut counted, mut spent } = Statistics::default();
         for version in model_stats.iter().filter(|version| version.name == model) {
-            counted.success += version.inference_stats.success.count;
-            counted.fail += version.inference_stats.fail.count;
+            let requests = &version.inference_stats;
+            counted.success += requests.success.count;
+            counted.fail += requests.fail.count;
             counted.inference += version.inference_count;
             counted.execution += version.execution_count;
-            let OfRequests { queue, compute_input, compute_infer, compute_output, .. } = &version.inference_stats;
-            queue_ns += queue.ns;
-            compute_ns += [compute_input, compute_infer, compute_output].map(|part| part.ns).iter().sum::<u64>();
+            spent += Spent {
+                request_ns: requests.success.ns,
+                queue_ns: requests.queue.ns,
+                compute_input_ns: requests.compute_input.ns,
+                compute_infer_ns: requests.compute_infer.ns,
+                compute_output_ns: requests.compute_output.ns,
+            };
         }
-        Ok(Statistics { counted, queue_ns, compute_ns })
+        Ok(Statistics { counted, spent })
     }
 
     async fn get<T: DeserializeOwned>(&self, at: Uri) -> Result<T, CallError> {
