@@ -282,7 +282,7 @@ fn thresholds(of_events: Vec<Found>, footer: Option<&Footer>) -> Vec<Found> {
         let of_the_run =
             said.iter().find(|said| (&said.threshold, &said.population) == (&found.threshold, &found.population));
         match of_the_run {
-            Some(said) if !found.threshold.measure.is_of_events() => said.clone(),
+            Some(said) if !found.threshold.measure.is_of_events() || !found.measured => said.clone(),
             Some(said) => {
                 Found { ended_the_run: said.ended_the_run, missed: found.missed || said.ended_the_run, ..found }
             }

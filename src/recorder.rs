@@ -108,6 +108,9 @@ pub struct Tally {
     pub step: Times,
     /// Where the time of the steps went that the server executed.
     pub executed: Executed,
+    /// From when a sequence's START was due, or was sent where it has no time of its own, to the first response to it. A history does not
+    /// tell it of a model that gives several.
+    pub first_response: Times,
     /// What was not good of responses and requests, where anything was.
     pub(crate) not_good: Option<Box<NotGood>>,
     /// Requests that were still waited for when the run was ended.
@@ -140,6 +143,7 @@ impl Tally {
         }
         self.step.add(&other.step);
         self.executed.add(&other.executed);
+        self.first_response.add(&other.first_response);
         self.unanswered += other.unanswered;
         if let Some(theirs) = &other.not_good {
             self.not_good.get_or_insert_default().add(theirs);
@@ -200,6 +204,8 @@ pub(crate) struct Recorder {
     contexts: Vec<Context>,
     contexts_per_worker: u32,
     idle_limit: Option<Nanos>,
+    /// Whether a request gets several responses.
+    gives_series: bool,
 }
 
 /// What a context's times count from, and what was exercised on it.
@@ -234,6 +240,13 @@ impl Context {
     }
 }
 
+/// How long before the last response to a request the first one came, where that is known.
+fn spread(kind: &EventKind) -> Option<Nanos> {
+    let EventKind::Received(received) = kind else { return None };
+    let spread = received.result.as_ref().map_or(Some(Duration::ZERO), |response| response.series.spread)?;
+    Some(u64::try_from(spread.as_nanos()).unwrap_or(u64::MAX))
+}
+
 impl Recorder {
     /// A recorder for all the contexts of a scenario; a response that takes longer than `threshold` is counted. What it takes in goes to
     /// the tap too; each second that is over goes to `seconds`.
@@ -246,6 +259,7 @@ impl Recorder {
     ) -> Self {
         let (workers, contexts_per_worker) = (scenario.workers(), scenario.most_contexts());
         let id = |ContextId { worker, context }| (correlation_id(scenario, worker, context), scenario.id_form(worker));
+        let gives_series = rules.arithmetic.answers.are_series();
         let oracle = Oracle::new(rules, workers, contexts_per_worker, id);
         let of_population = |(population, its): (usize, &Population)| {
             let contexts = its.load.workers.get() as usize * contexts_per_worker as usize;
@@ -264,12 +278,14 @@ impl Recorder {
             threshold,
             contexts: scenario.populations.iter().enumerate().flat_map(of_population).collect(),
             contexts_per_worker,
+            gives_series,
             idle_limit: oracle.idle_limit().map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)),
             oracle,
         }
     }
 
     pub(crate) fn record(&mut self, event: Event) -> Ruling {
+        let spread = if self.gives_series { spread(&event.kind) } else { Some(0) };
         let event = self.oracle.read(event);
         let (at, context) = (event.at, event.context);
         self.go_on(at);
@@ -327,7 +343,7 @@ impl Recorder {
         if let Some(settled) = settled {
             let is_right = settled.doubt.is_none() && violations.is_empty();
             self.contexts[index].reach.settled(settled, is_right, here, &mut self.tally.reached);
-            self.settled(at, index, settled, violations.is_empty());
+            self.settled((at, spread), index, settled, violations.is_empty());
             let is_lost = gave_up && violations.iter().any(|violation| violation.kind == ViolationKind::Lost);
             self.tally.stuck |= is_lost && self.contexts[index].executed <= Some(settled.step.request);
         }
@@ -372,7 +388,8 @@ impl Recorder {
         self.now.of(population, pattern).for_each(|its| its.counted.lost += requests);
     }
 
-    fn settled(&mut self, at: Nanos, index: usize, settled: &Settled, is_lawful: bool) {
+    /// Takes in the last response to a step, and how long before it the first one came, where that is known.
+    fn settled(&mut self, (at, spread): (Nanos, Option<Nanos>), index: usize, settled: &Settled, is_lawful: bool) {
         let Settled { step, sent_at, outcome, doubt, .. } = *settled;
         let counts = &mut self.tally.patterns[step.pattern.index()];
         match outcome {
@@ -436,6 +453,13 @@ impl Recorder {
             self.now.of(begun.population, Some(step.pattern)).for_each(|its| its.times.slot.record(since, at));
             self.tally.waits_of(begun.population).for_each(|waits| waits.slot.record(since, at));
         }
+        if let Some(spread) = spread.filter(|_| step.start) {
+            let first = at.saturating_sub(spread);
+            self.tally.first_response.record(since, first);
+            self.now
+                .of(begun.population, Some(step.pattern))
+                .for_each(|its| its.times.first_response.record(since, first));
+        }
         begun.previous_answer = at;
         if step.is_last() && begun.as_designed {
             self.tally.patterns[step.pattern.index()].sequences_as_designed += 1;
@@ -473,3 +497,6 @@ impl Recorder {
         self.tally
     }
 }
+
+#[cfg(test)]
+mod tests;

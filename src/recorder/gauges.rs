@@ -161,7 +161,7 @@ impl Gauges {
             let Some(interval) = interval else { continue };
             let measure = gauge.threshold.measure;
             if let Some(sum) = gauge.sum_at(second.number) {
-                sum.interval(measure, interval);
+                sum.interval(measure, second.number, interval);
             }
         }
     }
@@ -289,7 +289,7 @@ impl Gauge {
 }
 
 impl Sum {
-    fn interval(&mut self, measure: Measure, interval: &Interval) {
+    fn interval(&mut self, measure: Measure, second: u64, interval: &Interval) {
         self.counted.add(&interval.counted);
         let add = |to: &mut Option<Box<Times>>, packed: &Packed| {
             if !packed.is_empty() {
@@ -305,7 +305,13 @@ impl Sum {
             }
             Measure::Sequence => add(&mut self.times, &times.sequence),
             Measure::WaitForSlot => add(&mut self.times, &times.slot),
+            Measure::FirstResponse => add(&mut self.times, &times.first_response),
             Measure::ClientLate => add(&mut self.times, &times.late),
+            Measure::LiveSequences => {
+                if let Some(live) = interval.offered.live {
+                    self.level.add((second + 1) * 1_000_000_000, live);
+                }
+            }
             _ => {}
         }
     }
@@ -335,7 +341,7 @@ impl Sum {
         let Counted { responses, good, lost, sequences, .. } = self.counted;
         let rate = |count: u64| (!lasted.is_zero()).then(|| count as f64 / lasted.as_secs_f64());
         match threshold.measure {
-            Measure::Step | Measure::Sequence | Measure::WaitForSlot | Measure::ClientLate => {
+            Measure::Step | Measure::Sequence | Measure::WaitForSlot | Measure::FirstResponse | Measure::ClientLate => {
                 self.times.as_ref().map(|times| of_times(times, threshold.statistic))
             }
             Measure::GoodStep => self.good_step(threshold.statistic),
@@ -348,6 +354,7 @@ impl Sum {
             }
             Measure::InFlight
             | Measure::StartsWaiting
+            | Measure::LiveSequences
             | Measure::Pending
             | Measure::ServerMemory
             | Measure::ClientMemory => {

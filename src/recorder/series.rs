@@ -87,6 +87,15 @@ impl Packed {
         self.0.is_empty()
     }
 
+    /// Leaves nothing of the times.
+    fn take(times: &mut Times) -> Self {
+        let packed = Self::of(times);
+        if times.count() > 0 {
+            times.0.reset();
+        }
+        packed
+    }
+
     pub(crate) fn times(&self) -> Times {
         let unpacked = |bytes: &Vec<u8>| Deserializer::new().deserialize(&mut bytes.as_slice()).map(Times);
         if self.0.is_empty() { Times::default() } else { unpacked(&self.0).expect("it was packed here") }
@@ -113,6 +122,7 @@ pub(crate) struct Timed<T> {
     pub(crate) late: T,
     pub(crate) sequence: T,
     pub(crate) slot: T,
+    pub(crate) first_response: T,
 }
 
 /// What happened in an interval.
@@ -127,18 +137,26 @@ pub(crate) struct Interval {
 }
 
 impl<T> Timed<T> {
-    fn map<U>(&self, of: impl Fn(&T) -> U) -> Timed<U> {
-        let Self { step, not_good, late, sequence, slot } = self;
-        Timed { step: of(step), not_good: of(not_good), late: of(late), sequence: of(sequence), slot: of(slot) }
+    fn map<U>(&mut self, of: impl Fn(&mut T) -> U) -> Timed<U> {
+        let Self { step, not_good, late, sequence, slot, first_response } = self;
+        Timed {
+            step: of(step),
+            not_good: of(not_good),
+            late: of(late),
+            sequence: of(sequence),
+            slot: of(slot),
+            first_response: of(first_response),
+        }
     }
 
-    fn each_with<'t>(&'t mut self, other: &'t Self) -> [(&'t mut T, &'t T); 5] {
+    fn each_with<'t>(&'t mut self, other: &'t Self) -> [(&'t mut T, &'t T); 6] {
         [
             (&mut self.step, &other.step),
             (&mut self.not_good, &other.not_good),
             (&mut self.late, &other.late),
             (&mut self.sequence, &other.sequence),
             (&mut self.slot, &other.slot),
+            (&mut self.first_response, &other.first_response),
         ]
     }
 }
@@ -171,15 +189,8 @@ pub(super) struct Count {
 
 impl Count {
     pub(super) fn close(&mut self) -> Interval {
-        let interval = Interval {
-            counted: mem::take(&mut self.counted),
-            times: self.times.map(Packed::of),
-            ..Interval::default()
-        };
-        // An empty histogram has nothing to clear.
-        let Timed { step, not_good, late, sequence, slot } = &mut self.times;
-        [step, not_good, late, sequence, slot].into_iter().filter(|its| its.count() > 0).for_each(|its| its.0.reset());
-        interval
+        let counted = mem::take(&mut self.counted);
+        Interval { counted, times: self.times.map(Packed::take), ..Interval::default() }
     }
 }
 

@@ -225,6 +225,9 @@ struct Latencies<'s> {
     good_step: GoodPercentiles,
     sequence: Percentiles,
     wait_for_slot: Percentiles,
+    /// From when a sequence's START was due, or sent, to the first response to it; where the model gives several responses to a request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_response: Option<Percentiles>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     populations: BTreeMap<&'s str, Waits>,
 }
@@ -371,6 +374,7 @@ impl<'s> Document<'s> {
                 good_step: tally.into(),
                 sequence: (&tally.waits.sequence).into(),
                 wait_for_slot: (&tally.waits.slot).into(),
+                first_response: summary.first_response().map(Into::into),
                 populations: scenario.populations.iter().zip(&tally.populations).map(waits).collect(),
             },
             mean_step_us: MeanStep::of(result),

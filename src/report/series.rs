@@ -47,6 +47,12 @@ pub(super) struct Row {
     wait_for_slot_p50_us: Option<u64>,
     wait_for_slot_p99_us: Option<u64>,
     wait_for_slot_max_us: Option<u64>,
+    /// From when a sequence's START was due, or sent, to the first response to it.
+    first_response_p50_us: Option<u64>,
+    first_response_p99_us: Option<u64>,
+    first_response_max_us: Option<u64>,
+    /// Sequences whose START was sent and that were not over, as the client knows it, at its end.
+    live_sequences: Option<u64>,
     /// Requests without a response, at its end.
     in_flight: Option<u64>,
     /// Slots that are certainly taken, at its end.
@@ -92,7 +98,8 @@ fn ratio(rose: u64, of: u64) -> Option<f64> {
 impl Row {
     fn of(at_s: u64, lasts_s: u64, interval: &Interval, before: Option<Sample>, model: &Model) -> Self {
         let Interval { counted, times, offered, sample } = interval;
-        let [step, sequence, wait_for_slot] = [&times.step, &times.sequence, &times.slot].map(Packed::times);
+        let [step, sequence, wait_for_slot, first_response] =
+            [&times.step, &times.sequence, &times.slot, &times.first_response].map(Packed::times);
         // What counts up says something only beside the look before.
         let both = before.zip(*sample);
         let passed_us = both.map_or(0, |(before, now)| now.at.saturating_sub(before.at) / 1000);
@@ -126,6 +133,10 @@ impl Row {
             wait_for_slot_p50_us: at(&wait_for_slot, 0.5),
             wait_for_slot_p99_us: at(&wait_for_slot, 0.99),
             wait_for_slot_max_us: at(&wait_for_slot, 1.0),
+            first_response_p50_us: at(&first_response, 0.5),
+            first_response_p99_us: at(&first_response, 0.99),
+            first_response_max_us: at(&first_response, 1.0),
+            live_sequences: offered.live,
             in_flight: sample.map(|its| its.in_flight),
             slots_taken: sample.map(|its| its.slots_taken),
             starts_waiting: sample.map(|its| its.starts_waiting),
@@ -165,7 +176,7 @@ pub(super) fn to_csv(summary: &Summary) -> Vec<u8> {
     writer.into_inner().expect("memory takes it")
 }
 
-/// The histograms of the intervals as a log for the tools of `HdrHistogram`. The tags `step`, `sequence` and `wait-for-slot` tell them apart;
+/// The histograms of the intervals as a log for the tools of `HdrHistogram`. The tags `step`, `sequence`, `wait-for-slot` and `first-response` tell them apart;
 /// times are in µs, and maxima in ms.
 pub(super) fn to_hdr_log(summary: &Summary) -> Vec<u8> {
     let series = &summary.result.series;
@@ -178,7 +189,13 @@ pub(super) fn to_hdr_log(summary: &Summary) -> Vec<u8> {
     let mut writer = builder.begin_log_with(&mut bytes, &mut serializer).expect("memory takes it");
     for (place, interval) in (0..).zip(&series.intervals) {
         let times = &interval.times;
-        for (tag, times) in [("step", &times.step), ("sequence", &times.sequence), ("wait-for-slot", &times.slot)] {
+        let tagged = [
+            ("step", &times.step),
+            ("sequence", &times.sequence),
+            ("wait-for-slot", &times.slot),
+            ("first-response", &times.first_response),
+        ];
+        for (tag, times) in tagged {
             let (from, lasts) = (Duration::from_secs(place * series.seconds), Duration::from_secs(series.seconds));
             let times = times.times();
             if times.count() > 0 {

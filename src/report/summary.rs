@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::{Claimed, words};
 use crate::{
+    recorder::Times,
     run::RunResult,
     verdict::{Judged, Reached, Verdict},
 };
@@ -90,6 +91,13 @@ impl Summary {
     /// Whether the run found something: violations, or a missed threshold.
     pub fn is_found(&self) -> bool {
         [1, 5].contains(&self.exit_code())
+    }
+
+    /// How long sequences waited for their first response, where the model gives several to a request. Where it gives one, the waits for
+    /// slots say the same.
+    pub(crate) fn first_response(&self) -> Option<&Times> {
+        let gives_series = self.result.preflight.model.arithmetic.answers.are_series();
+        Some(&self.result.tally.first_response).filter(|times| gives_series && times.count() > 0)
     }
 
     /// Requests sent in a second.

@@ -61,6 +61,16 @@ fn each_second_has_its_counts_its_times_and_what_the_server_said() {
     assert!(later["executions"].as_u64() > Some(10) && later["mean_batch"].as_f64() >= Some(1.0), "{later:?}");
     assert!(later["server_compute_us"].as_f64() > Some(0.0) && later["server_pending"].is_number(), "{later:?}");
 
+    // Most sequences begin in the first second, and each has its first response in some second.
+    let live = rows[0]["live_sequences"].as_u64().expect("slots and idle limit are known");
+    assert!((1..=sum(&rows[..1], "sequences")).contains(&live), "{live}");
+    let possible = rows[0]["possible_batch"].as_f64().expect("there were requests");
+    assert!((1.0..=8.0).contains(&possible), "{possible}");
+    assert!(result["mean_batch"]["possible"].is_number() && result["latency_us"]["first_response"].is_null());
+    let of_first_responses = rows.iter().filter_map(|row| row["first_response_max_us"].as_u64()).max();
+    // A START that waits behind the sequence before it waits for its slot from that one's last response on.
+    assert!(of_first_responses >= result["latency_us"]["wait_for_slot"]["max"].as_u64(), "{of_first_responses:?}");
+
     let text = fs::read_to_string(&csv).expect("a file");
     let lines: Vec<Vec<_>> = text.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!(lines.len(), rows.len() + 1);
@@ -97,6 +107,10 @@ fn each_second_has_its_counts_its_times_and_what_the_server_said() {
     let again = checked["series"].as_array().expect("rows");
     assert_eq!((sum(again, "requests"), sum(again, "good")), (sum(rows, "requests"), sum(rows, "good")));
     assert!(again.iter().all(|row| row["in_flight"].is_null()), "{again:?}");
+    for key in ["possible_batch", "live_sequences", "first_response_p99_us"] {
+        let of = |rows: &[Value]| rows.iter().map(|row| row[key].clone()).collect::<Vec<_>>();
+        assert_eq!(of(again), of(rows), "{key}");
+    }
 }
 
 fn decoded(base64: &str) -> Vec<u8> {

@@ -32,7 +32,7 @@ impl Rules {
             };
         }
         let (sum, seen) = self.told_by(first)?;
-        let Series { further, is_unfinished } = &first.series;
+        let Series { further, is_unfinished, .. } = &first.series;
         let is_right = |(number, response)| {
             self.told_by(response)
                 .is_some_and(|(its, saw)| (its, its.elements(), saw) == (self.nth(number, sum), sum.elements(), seen))
@@ -96,7 +96,7 @@ impl Rules {
             }
         };
         let further = (1..self.arithmetic.answers.count()).map(|number| response(self.nth(number, sum))).collect();
-        let series = Series { further, is_unfinished: false };
+        let series = Series { further, ..Series::default() };
         Received { id: request.to_string(), result: Ok(Response { series, ..response(sum) }), code: None, outputs: 0 }
     }
 }

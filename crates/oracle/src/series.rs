@@ -28,7 +28,7 @@ impl Observation<'_> {
             return self.sum_of(request, first);
         }
         let step = &request.step;
-        let Series { further, is_unfinished } = &first.series;
+        let Series { further, is_unfinished, .. } = &first.series;
         let came = if first.is_empty() { 0 } else { 1 + further.len() };
         let count = answers.count() as usize;
         if came != count || *is_unfinished {

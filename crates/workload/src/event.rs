@@ -1,6 +1,6 @@
 //! What happens after something was sent: the one thing that the oracle and the recorder look at.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -230,4 +230,6 @@ pub struct Series {
     pub further: Vec<Response>,
     /// Whether no response said that it is the last, however long that was waited for.
     pub is_unfinished: bool,
+    /// How long after the first response the last one came; zero where there was one. None where it is not known.
+    pub spread: Option<Duration>,
 }

@@ -95,6 +95,9 @@ pub(super) fn write_times(summary: &Summary, extent: Extent, out: &mut impl io::
         write_row("  from sending", &pacing.sequence, out)?;
     }
     write_row("wait for a slot", &tally.waits.slot, out)?;
+    if let Some(times) = summary.first_response() {
+        write_row("first response", times, out)?;
+    }
     if let Some(pacing) = &tally.pacing {
         write_row("client late", &pacing.late, out)?;
     }

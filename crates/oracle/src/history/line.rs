@@ -321,7 +321,7 @@ impl Answer {
             let Tensor { name, datatype, shape, data: _ } = tensor.clone();
             Output { name, datatype, shape, raw, int32 }
         };
-        let Series { further, is_unfinished } = &response.series;
+        let Series { further, is_unfinished, spread: _ } = &response.series;
         Self {
             model: response.model.clone(),
             version: response.version.clone(),
@@ -347,7 +347,7 @@ impl Answer {
             model: self.model,
             version: self.version,
             outputs,
-            series: Series { further, is_unfinished: self.unfinished },
+            series: Series { further, is_unfinished: self.unfinished, spread: None },
         })
     }
 }

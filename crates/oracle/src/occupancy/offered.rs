@@ -30,15 +30,18 @@ pub struct Offered {
     pub busy_ns: u64,
     /// How many there were at a time, one of each slot and no more than fit the batches of all instances; summed up over that time.
     pub request_ns: u64,
+    /// How many sequences were live at its end; none where that is not known.
+    pub live: Option<u64>,
     /// Whether it is known only in part what was there.
     pub is_partial: bool,
 }
 
 impl Offered {
-    /// Adds those of another time.
+    /// Adds those of a later time.
     pub fn add(&mut self, other: &Self) {
         self.busy_ns += other.busy_ns;
         self.request_ns += other.request_ns;
+        self.live = other.live.or(self.live);
         self.is_partial |= other.is_partial;
     }
 
@@ -94,10 +97,12 @@ impl Offer {
         mem::take(&mut self.over)
     }
 
-    /// Ends the second that is counted.
+    /// Ends the second that is counted, of which that much has passed.
     pub(super) fn end_second(&mut self) {
-        if self.second != Offered::default() {
-            self.over.push((self.until / SECOND, mem::take(&mut self.second)));
+        let live = (self.starts + self.requests + self.resting.len()) as u64;
+        if self.second != Offered::default() || live > 0 {
+            let live = Some(live).filter(|_| !self.second.is_partial);
+            self.over.push((self.until.saturating_sub(1) / SECOND, Offered { live, ..mem::take(&mut self.second) }));
         }
     }
 
@@ -145,10 +150,10 @@ impl Offer {
                 self.second.busy_ns += lasts;
                 self.second.request_ns += lasts * at_a_time;
             }
+            self.until = ends;
             if ends.is_multiple_of(SECOND) {
                 self.end_second();
             }
-            self.until = ends;
         }
     }
 }
@@ -196,17 +201,29 @@ mod tests {
     }
 
     #[test]
+    fn a_sequence_is_live_from_its_start_until_it_ends_or_its_slot_lapses() {
+        let mut offer = Offer::new(2, None, 8);
+        let ends = SECOND * 5 / 2;
+        for (at, context, has) in [(1, 0, Start), (2, 1, Request), (3, 2, Slot(ends)), (SECOND + 1, 0, Nothing)] {
+            offer.take(has, context, at);
+        }
+        offer.take(Nothing, 1, SECOND * 3 + 1);
+        let live: Vec<_> = offer.over().into_iter().map(|(second, its)| (second, its.live)).collect();
+        assert_eq!(live, [(0, Some(3)), (1, Some(2)), (2, Some(1))]);
+    }
+
+    #[test]
     fn each_second_has_its_own_and_after_a_gap_nothing_is_known() {
         let mut offer = Offer::new(4, Some(Batching { instances: 1, largest: 4 }), 8);
         offer.take(Request, 0, SECOND / 2);
         offer.take(Request, 1, SECOND * 2);
-        let second = |busy_ns, request_ns| Offered { busy_ns, request_ns, is_partial: false };
+        let second = |busy_ns, request_ns| Offered { busy_ns, request_ns, live: Some(1), is_partial: false };
         assert_eq!(offer.over(), [(0, second(SECOND / 2, SECOND / 2)), (1, second(SECOND, SECOND))]);
         // What comes late is counted from now on.
         offer.take(Nothing, 0, SECOND);
         offer.take(Nothing, 1, SECOND * 2 + 7);
         offer.forget();
-        let partial = Offered { is_partial: true, ..second(7, 7) };
+        let partial = Offered { is_partial: true, live: None, ..second(7, 7) };
         offer.end_second();
         assert_eq!(offer.over(), [(2, partial)]);
         assert_eq!((partial.possible_batch(1), second(7, 14).possible_batch(1)), (None, Some(2.0)));

@@ -14,7 +14,7 @@ fn decoupled() -> Conversation {
 /// The responses to one request, the last of which was marked or not.
 fn responses(sums: &[i32], is_unfinished: bool) -> Response {
     let Some((first, further)) = sums.split_first() else { return nothing() };
-    let series = Series { further: further.iter().map(|sum| response(*sum)).collect(), is_unfinished };
+    let series = Series { further: further.iter().map(|sum| response(*sum)).collect(), is_unfinished, spread: None };
     Response { series, ..response(*first) }
 }
 

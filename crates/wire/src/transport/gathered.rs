@@ -5,6 +5,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use tokio::time::Instant;
+
 use super::{codec::Piece, lock};
 use workload::{
     event::{Received, Response},
@@ -31,8 +33,8 @@ pub(super) struct Gathered {
     count: usize,
     /// Whether the server marks responses; older ones do not, and then the count tells which is the last.
     marks: bool,
-    /// By the request's ID, in no order; as many as are under way on one stream.
-    open: Vec<(String, Response)>,
+    /// By the request's ID, in no order; as many as are under way on one stream. When the first response came.
+    open: Vec<(String, Response, Instant)>,
     outstanding: Outstanding,
 }
 
@@ -49,7 +51,7 @@ impl Gathered {
         if !request.is_some_and(|request| lock(&self.outstanding.0).contains(&request)) {
             return Some(received);
         }
-        let place = self.open.iter().position(|(of, _)| *of == received.id);
+        let place = self.open.iter().position(|(of, ..)| *of == received.id);
         let Ok(response) = received.result else {
             place.map(|place| self.open.swap_remove(place));
             self.is_answered(request);
@@ -59,7 +61,7 @@ impl Gathered {
         let ends = response.outputs.is_empty() && is_last == Some(true);
         let place = match place {
             None => {
-                self.open.push((received.id, response));
+                self.open.push((received.id, response, Instant::now()));
                 self.open.len() - 1
             }
             Some(place) => {
@@ -74,7 +76,8 @@ impl Gathered {
         let came = self.open[place].1.series.further.len() + 1;
         let is_whole = is_last.unwrap_or(!self.marks && came == self.count);
         is_whole.then(|| {
-            let (id, response) = self.open.swap_remove(place);
+            let (id, mut response, began) = self.open.swap_remove(place);
+            response.series.spread = Some(began.elapsed());
             self.is_answered(request);
             Received { id, result: Ok(response), code: None, outputs: 0 }
         })
@@ -93,8 +96,8 @@ impl Gathered {
     /// What has come for a request whose last response is not waited for any longer.
     pub(super) fn give_up(&mut self, request: RequestId) -> Option<Received> {
         self.is_answered(Some(request));
-        let place = self.open.iter().position(|(id, _)| id.parse() == Ok(request))?;
-        let (id, mut response) = self.open.swap_remove(place);
+        let place = self.open.iter().position(|(id, ..)| id.parse() == Ok(request))?;
+        let (id, mut response, _) = self.open.swap_remove(place);
         response.series.is_unfinished = true;
         Some(Received { id, result: Ok(response), code: None, outputs: 0 })
     }
@@ -102,6 +105,8 @@ impl Gathered {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use workload::tensor::Tensor;
 
@@ -156,6 +161,16 @@ mod tests {
         );
         assert_eq!(outputs(gathered.take(piece("1-0-0-2", None, Some(true)))), Some(whole("1-0-0-2", &[])));
         assert!(gathered.open.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_known_how_long_after_the_first_response_the_last_one_came() {
+        let mut gathered = gathered(2, 2);
+        let spread = |received: Option<Received>| received.and_then(|its| its.result.ok()?.series.spread);
+        assert_eq!(gathered.take(piece("1-0-0-0", Some("a"), Some(false))), None);
+        tokio::time::advance(Duration::from_millis(30)).await;
+        assert_eq!(spread(gathered.take(piece("1-0-0-1", Some("a"), Some(true)))), Some(Duration::ZERO));
+        assert_eq!(spread(gathered.take(piece("1-0-0-0", Some("b"), Some(true)))), Some(Duration::from_millis(30)));
     }
 
     #[test]

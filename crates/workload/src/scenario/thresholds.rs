@@ -24,6 +24,8 @@ table! {
         Sequence = "sequence", Kind::Times;
         /// From when a START was due or sent to its response.
         WaitForSlot = "wait_for_slot", Kind::Times;
+        /// From when a START was due or sent to the first response to it, of which a decoupled model may give several.
+        FirstResponse = "first_response", Kind::Times;
         /// How late the client sent steps that have times of their own.
         ClientLate = "client_late", Kind::Times;
         /// Responses in a second.
@@ -38,6 +40,8 @@ table! {
         InFlight = "in_flight", Kind::Level;
         /// STARTs without a response, looked at each second.
         StartsWaiting = "starts_waiting", Kind::Level;
+        /// Sequences that are not over, looked at each second.
+        LiveSequences = "live_sequences", Kind::Level;
         /// Requests pending in the server, looked at each second.
         Pending = "pending", Kind::Level;
         /// The server's memory, looked at each second.

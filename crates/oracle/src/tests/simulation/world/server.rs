@@ -191,7 +191,7 @@ fn received(kind: &Kind, client: usize, step: &Step, answer: Answer) -> EventKin
             let count = kind.arithmetic.answers.count();
             let further = (1..count).map(|number| outputs(number, sum, seen));
             let further = further.map(|outputs| Response { outputs, ..first.clone() }).collect();
-            Response { series: Series { further, is_unfinished: false }, ..first }
+            Response { series: Series { further, ..Series::default() }, ..first }
         }),
         Answer::Cancelled => response(Vec::new()),
         Answer::Flawed => Err("… must specify batch-size 1 due to requirements of sequence batcher".to_owned()),
