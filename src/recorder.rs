@@ -17,10 +17,9 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::collector::{Collected, Collector};
-pub(crate) use self::gauges::Found;
-pub(crate) use self::gauges::Gauges;
+pub(crate) use self::collector::{Collected, Collector, Together};
 use self::gauges::parts_of;
+pub(crate) use self::gauges::{Found, Gauges};
 pub(crate) use self::goodput::NotGood;
 use self::reach::{Here, Reach};
 #[cfg(test)]

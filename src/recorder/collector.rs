@@ -55,14 +55,20 @@ pub(crate) struct Collector {
 pub(crate) struct Collected {
     pub(crate) spool: Option<Spool>,
     pub(crate) scene: Scene,
+    pub(crate) together: Together,
+    /// A START that waited although a slot was free, unless another client had it.
+    pub(crate) withheld: Option<Violation>,
+}
+
+/// What only all contexts together show.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Together {
     /// What was reached on all correlation IDs together.
     pub(crate) reached: Claims,
-    /// How many violations there were that only all contexts together show, by kind.
+    /// How many violations there were, by kind.
     pub(crate) of_all: BTreeMap<ViolationKind, u64>,
     /// Who had the slots while a START waited longest for one.
     pub(crate) longest_wait: Option<LongestWait>,
-    /// A START that waited although a slot was free, unless another client had it.
-    pub(crate) withheld: Option<Violation>,
 }
 
 impl Collector {
@@ -146,9 +152,15 @@ impl Collector {
         if let (Some(spool), lost @ 1..) = (&mut self.spool, self.batches.lost_at_end()) {
             spool.gap(lost, self.latest);
         }
-        let Self { explainer, occupancy, spool, of_all, .. } = self;
-        let (longest_wait, withheld) = (occupancy.longest_wait(), occupancy.withheld());
-        Collected { spool, scene: explainer.into_scene(), reached: occupancy.reached(), of_all, longest_wait, withheld }
+        let together = self.together();
+        let Self { explainer, occupancy, spool, .. } = self;
+        Collected { spool, scene: explainer.into_scene(), together, withheld: occupancy.withheld() }
+    }
+
+    /// What all contexts together have shown so far.
+    fn together(&self) -> Together {
+        let (reached, longest_wait) = (self.occupancy.reached(), self.occupancy.longest_wait());
+        Together { reached, of_all: self.of_all.clone(), longest_wait }
     }
 
     fn take_in(&mut self, Batch { gap, entries, violations, bytes }: Batch) {

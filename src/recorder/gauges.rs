@@ -52,13 +52,13 @@ pub struct Found {
 }
 
 /// The thresholds of a run, with what was measured so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Gauges {
     gauges: Vec<Gauge>,
     last: Option<Sample>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Gauge {
     threshold: Threshold,
     population: String,
@@ -72,7 +72,7 @@ struct Gauge {
 }
 
 /// What a threshold needs of a window.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Sum {
     counted: Counted,
     times: Option<Box<Times>>,
@@ -84,7 +84,7 @@ struct Sum {
 }
 
 /// Values that were looked at each second.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Level {
     count: f64,
     sum: f64,

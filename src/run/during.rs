@@ -6,21 +6,22 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
     Interrupted, Memory, Observer, Prepared, RunError, RunResult, TICK,
-    health::{Concluded, Watched},
+    health::{Concluded, Look, Watched},
     keep,
     phases::{Conducted, conduct},
     resources::cpu_us,
+    shared::Shared,
     threads::work,
     watch::Watch,
 };
 use crate::{
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
-    recorder::{Collected, Tally},
+    recorder::{Collected, Tally, Together},
 };
 use oracle::{
     Violation, ViolationKind,
     diagnosis::{ModelFacts, explain},
-    history::Spool,
+    history::{Scene, Spool},
 };
 use wire::transport::GoAways;
 
@@ -42,19 +43,15 @@ impl Prepared {
         observer: &mut dyn Observer,
         interrupts: &mut mpsc::Receiver<()>,
     ) -> Result<Driven, RunError> {
-        let shared = &self.shared;
-        let drain = shared.setup.scenario.limits.drain_ms.duration();
+        let shared = &*self.shared;
         let (taps, collector, mut seen) = self.collector(spool);
-        let cpu_before = cpu_us();
+        let mut course = Course::new(shared);
         let collected = collector.start();
         let (abort, aborted) = watch::channel(false);
-        let mut joined = work(shared, &taps, &aborted).map_err(RunError::Endpoint)?;
+        let mut joined = work(&self.shared, &taps, &aborted).map_err(RunError::Endpoint)?;
         // The collector comes to its end when the threads' taps are gone.
         drop(taps);
-        let (mut kept, mut beside) = (Vec::new(), Vec::new());
-        let mut watch = Watch::new();
         let mut ticks = tokio::time::interval(TICK);
-        let (mut memory, mut watched) = (Memory::default(), Watched::of(&shared.setup.scenario));
         let mut looking = Box::pin(self.looker.look(shared));
         let mut conducted = Box::pin(conduct(shared, &self.hands));
         let mut phases = None;
@@ -67,66 +64,144 @@ impl Prepared {
             tokio::select! {
                 done = &mut joined, if ended.is_none() => ended = Some((done, shared.clock.elapsed())),
                 done = &mut conducted, if phases.is_none() => phases = Some(done),
-                Some(violation) = seen.recv() => {
-                    keep(violation, &mut kept, observer);
-                    shared.stop_at_violation();
-                }
+                Some(violation) = seen.recv() => course.found(violation, observer),
                 look = &mut looking => {
                     looking.set(self.looker.look(shared));
-                    for violation in watched.take(look, shared.clock.now(), &shared.progress()) {
-                        keep(violation.clone(), &mut kept, observer);
-                        beside.push(violation);
-                        shared.stop_at_violation();
-                    }
+                    course.looked(look, observer);
                 }
-                Some(()) = interrupts.recv() => {
-                    watch.interrupted = true;
-                    observer.interrupted(drain);
-                    shared.gate.stop();
-                }
+                Some(()) = interrupts.recv() => course.interrupted(observer),
                 _ = ticks.tick() => {
-                    watched.look_at_thresholds(shared);
-                    let progress = shared.progress();
-                    observer.progress(&progress);
-                    memory.look(progress.elapsed);
-                    if watch.should_abort(shared, &progress) {
+                    if course.should_abort(observer) {
                         abort.send_replace(true);
                     }
                 }
             }
         };
-        memory.look_at_end();
         // Where a thread failed the others have nothing to wait for.
         abort.send_replace(done.is_err());
-        let Collected { spool: history, scene, reached, of_all, longest_wait, withheld } =
-            rest(collected, &mut seen, |violation| keep(violation, &mut kept, observer)).await;
-        let mut tally = done.map_err(|why| shared.ran_short().map_or(RunError::Endpoint(why), RunError::Resources))?;
-        let Conducted { spans: phases, broken_off } = phases.unwrap_or_default();
-        tally.reached.add(&reached);
-        count_others(&mut tally, &beside, of_all);
-        watched.collect(&shared.seconds);
-        let Concluded { health, series, thresholds, left } =
-            watched.conclude(shared.clock.now(), &shared.progress(), elapsed);
+        let Collected { spool: history, scene, together, withheld } =
+            rest(collected, &mut seen, |violation| keep(violation, &mut course.kept, observer)).await;
+        let tally = done.map_err(|why| shared.ran_short().map_or(RunError::Endpoint(why), RunError::Resources))?;
+        let counted = Counted { tally, together, scene };
+        let result = course.concluded(counted, phases.unwrap_or_default(), elapsed, observer);
+        Ok(Driven { result, withheld, history })
+    }
+}
+
+/// What was counted by the threads, and what the collector saw.
+struct Counted {
+    tally: Tally,
+    together: Together,
+    scene: Scene,
+}
+
+/// A run in which workers work, as the main thread sees it.
+struct Course<'r> {
+    shared: &'r Shared,
+    /// The CPU time of the process before it, in µs.
+    cpu_before: u64,
+    kept: Vec<Violation>,
+    /// Those of them that the events do not show.
+    beside: Vec<Violation>,
+    watch: Watch,
+    memory: Memory,
+    watched: Watched,
+}
+
+impl<'r> Course<'r> {
+    fn new(shared: &'r Shared) -> Self {
+        Self {
+            shared,
+            cpu_before: cpu_us(),
+            kept: Vec::new(),
+            beside: Vec::new(),
+            watch: Watch::new(),
+            memory: Memory::default(),
+            watched: Watched::of(&shared.setup.scenario),
+        }
+    }
+
+    fn found(&mut self, violation: Violation, observer: &mut dyn Observer) {
+        keep(violation, &mut self.kept, observer);
+        self.shared.stop_at_violation();
+    }
+
+    /// Takes in what the server said of itself.
+    fn looked(&mut self, look: Look, observer: &mut dyn Observer) {
+        let shared = self.shared;
+        for violation in self.watched.take(look, shared.clock.now(), &shared.progress()) {
+            self.beside.push(violation.clone());
+            self.found(violation, observer);
+        }
+    }
+
+    fn interrupted(&mut self, observer: &mut dyn Observer) {
+        self.watch.interrupted = true;
+        observer.interrupted(self.shared.setup.scenario.limits.drain_ms.duration());
+        self.shared.gate.stop();
+    }
+
+    /// Looks how far the run is; returns whether to wait no longer for what is under way.
+    fn should_abort(&mut self, observer: &mut dyn Observer) -> bool {
+        self.watched.look_at_thresholds(self.shared);
+        let progress = self.shared.progress();
+        observer.progress(&progress);
+        self.memory.look(progress.elapsed);
+        self.watch.should_abort(self.shared, &progress)
+    }
+
+    /// What the run has shown when no worker works any more.
+    fn concluded(
+        mut self,
+        counted: Counted,
+        conducted: Conducted,
+        elapsed: Duration,
+        observer: &mut dyn Observer,
+    ) -> RunResult {
+        self.memory.look_at_end();
+        self.watched.collect(&self.shared.seconds);
         // What is looked at after it is as in one that was interrupted, until it is looked at.
-        let why = || "the run was interrupted".to_owned();
-        let mut result = RunResult {
+        let (mut result, left) = self.result(counted, conducted, elapsed, "the run was interrupted");
+        for violation in left {
+            result.add(violation, observer);
+        }
+        if let Some(hang) = self.watch.hang {
+            result.add_hang(hang, observer);
+        }
+        result
+    }
+
+    /// A result of what was counted, in which nothing was looked at after the run, for this reason; and the violations that are not in it.
+    fn result(
+        &self,
+        Counted { mut tally, together: Together { reached, of_all, longest_wait }, scene }: Counted,
+        Conducted { spans: phases, broken_off }: Conducted,
+        elapsed: Duration,
+        why: &str,
+    ) -> (RunResult, Vec<Violation>) {
+        let Self { shared, watched, beside, .. } = self;
+        tally.reached.add(&reached);
+        count_others(&mut tally, beside, of_all);
+        let concluded = watched.clone().conclude(shared.clock.now(), &shared.progress(), elapsed);
+        let Concluded { health, series, thresholds, left } = concluded;
+        let result = RunResult {
             origin: shared.origin.clone(),
             preflight: shared.preflight.clone(),
             accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },
             iterations: shared.progress().iterations,
-            pending: PendingRequests::NotChecked { why: why() },
-            slots: SlotCheck::not_checkable(why()),
+            pending: PendingRequests::NotChecked { why: why.to_owned() },
+            slots: SlotCheck::not_checkable(why),
             idle_limit: IdleSearch::NotAsked,
             is_end_known: true,
             recorded: None,
             go_aways: GoAways::default(),
             elapsed,
-            cpu_us: cpu_us().saturating_sub(cpu_before),
-            memory,
-            interrupted: Interrupted(watch.interrupted),
+            cpu_us: cpu_us().saturating_sub(self.cpu_before),
+            memory: self.memory,
+            interrupted: Interrupted(self.watch.interrupted),
             tally,
-            violations: kept,
-            beside,
+            violations: self.kept.clone(),
+            beside: beside.clone(),
             scene: Arc::new(scene),
             arrived: shared.arrived(&phases, elapsed),
             phases,
@@ -136,13 +211,7 @@ impl Prepared {
             series,
             thresholds,
         };
-        for violation in left {
-            result.add(violation, observer);
-        }
-        if let Some(hang) = watch.hang {
-            result.add_hang(hang, observer);
-        }
-        Ok(Driven { result, withheld, history })
+        (result, left)
     }
 }
 

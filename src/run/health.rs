@@ -172,7 +172,7 @@ impl Looker {
 }
 
 /// What the answers come to.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Watched {
     health: Health,
     /// The spans that have no end yet.

@@ -274,8 +274,7 @@ impl Occupancy {
     }
 
     /// How often what was reached.
-    pub fn reached(mut self) -> Claims {
-        self.make(true);
+    pub fn reached(&self) -> Claims {
         self.board.claims
     }
 

@@ -110,7 +110,7 @@ struct Point {
 }
 
 /// The looks at the memory; of a long run every second one, every fourth, and so on.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Grown {
     points: Vec<Point>,
     /// How often every second one was left out.
