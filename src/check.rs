@@ -9,7 +9,7 @@ use crate::{
     frame::{Footer, Header, OutputsJudged},
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
     recorder::{Found, Gauges, Recorder, Seconds, Series, Tally},
-    run::{Interrupted, Memory, RunResult},
+    run::{End, Interrupted, Memory, RunResult},
 };
 use oracle::{
     Explainer, LongestWait, Occupancy, VIOLATIONS_KEPT, Violation,
@@ -324,7 +324,7 @@ fn result(
         cpu_us: footer.map_or(0, |footer| share(footer.cpu_us, tally.total().requests, footer.counts.requests)),
         memory: footer.map_or(Memory::default(), |footer| footer.memory),
         interrupted: Interrupted(footer.is_some_and(|footer| footer.interrupted)),
-        is_end_known: footer.is_some(),
+        end: if footer.is_some() { End::Known } else { End::CutOff },
         beside: footer.iter().flat_map(|footer| &footer.violations).cloned().collect(),
         recorded: None,
         scene: Arc::new(scene),

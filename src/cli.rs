@@ -13,6 +13,7 @@ mod replay;
 mod repository;
 mod serve;
 mod server;
+mod soak;
 mod usage;
 mod values;
 
@@ -41,6 +42,7 @@ pub use self::{
     repository::{InitialChoice, RepositoryArgs},
     serve::ServeArgs,
     server::ServerArgs,
+    soak::SoakArgs,
     usage::problem,
 };
 use crate::{limit::Range, report::Extent};
@@ -261,6 +263,9 @@ pub struct StressArgs {
     /// The history.
     #[command(flatten)]
     pub history: HistoryArgs,
+    /// What helps a run of hours.
+    #[command(flatten)]
+    pub soak: SoakArgs,
     /// Print also time limits, claims, and each population's times
     #[arg(long, conflicts_with = "quiet", help_heading = "Output")]
     pub wide: bool,

@@ -5,6 +5,7 @@ mod gauges;
 mod goodput;
 mod reach;
 mod series;
+mod snapshots;
 mod tap;
 mod times;
 pub(crate) mod trace;
@@ -25,6 +26,7 @@ use self::reach::{Here, Reach};
 #[cfg(test)]
 pub(crate) use self::series::Counted;
 pub(crate) use self::series::{INTERVALS_MAX, Interval, Packed, Sample, Second, Seconds, Series};
+pub(crate) use self::snapshots::Snapshots;
 pub(crate) use self::tap::{BATCHES, BYTES, Tap, Taps};
 pub(crate) use self::times::{Executed, Pacing, Times, Waits};
 use self::{goodput::is_of_use, series::Now};
@@ -484,6 +486,11 @@ impl Recorder {
         if let Some(tap) = &mut self.tap {
             tap.flush();
         }
+    }
+
+    /// What was counted so far.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     pub(crate) fn into_tally(mut self) -> Tally {

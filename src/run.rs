@@ -18,6 +18,7 @@ mod phases;
 mod progress;
 mod resources;
 mod shared;
+mod so_far;
 mod threads;
 mod watch;
 mod worker;
@@ -60,6 +61,7 @@ pub use self::{
     phases::PhaseSpan,
     progress::{Latencies, Progress},
     resources::Memory,
+    so_far::{Asked, SoFar},
 };
 
 /// How often the run is looked at.
@@ -93,6 +95,8 @@ pub struct Setup {
     pub golden: Option<Arc<Golden>>,
     /// How many times as fast as they were recorded tracks are sent; none where each step follows as soon as it can.
     pub pace: Option<f64>,
+    /// When the observer gets what the run has shown so far.
+    pub so_far: SoFar,
 }
 
 impl Setup {
@@ -111,6 +115,7 @@ impl Setup {
             server_memory: None,
             golden: None,
             pace: None,
+            so_far: SoFar::default(),
         }
     }
 }
@@ -143,6 +148,10 @@ pub trait Observer {
     fn violation(&mut self, _violation: &Violation) {}
     /// How far the run is, some times a second.
     fn progress(&mut self, _progress: &Progress) {}
+    /// What the run has shown so far, to be kept in case that nobody learns its end.
+    fn checkpoint(&mut self, _so_far: RunResult) {}
+    /// What the run has shown so far, to be told.
+    fn verdict(&mut self, _so_far: RunResult) {}
     /// The run was interrupted and waits for what is under way.
     fn interrupted(&mut self, _drain: Duration) {}
     /// What a person should know although it says nothing about the server's behaviour, in one line.
@@ -155,6 +164,17 @@ impl Observer for () {}
 /// Whether a run was ended before it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted(pub bool);
+
+/// Whether the end of a run is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It is.
+    Known,
+    /// It is not: the run's history is cut off.
+    CutOff,
+    /// The run goes on.
+    NotYet,
+}
 
 /// What a run has shown.
 #[derive(Clone, Debug)]
@@ -187,8 +207,8 @@ pub struct RunResult {
     pub memory: Memory,
     /// Whether the run was ended before it was done.
     pub interrupted: Interrupted,
-    /// Whether its end is known; of a history that is cut off it is not.
-    pub is_end_known: bool,
+    /// Whether its end is known.
+    pub end: End,
     /// What became of its history, where one was written.
     pub recorded: Option<HistoryWritten>,
     /// What happened around the first violation.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{
     recorder::Found,
-    run::{Interrupted, RunResult},
+    run::{End, Interrupted, RunResult},
 };
 use oracle::golden::Fingerprints;
 use workload::{claim::Claim, scenario::Scenario};
@@ -34,6 +34,8 @@ pub(crate) enum Doubt {
     Interrupted,
     /// This threshold ended it when it was missed.
     EndedByThreshold(Found),
+    /// It goes on, or nobody learned its end.
+    NotEnded,
     /// It could not go on, for this reason.
     BrokenOff(String),
     /// No sequence ran to its end with answers that could be judged.
@@ -102,6 +104,14 @@ impl Judged<'_> {
         }
     }
 
+    /// The verdict, and its doubts, of a run that goes on, if nothing changed any more; of one that has ended the verdict itself.
+    pub(crate) fn so_far(&self) -> (Verdict, Vec<Doubt>) {
+        let mut doubts = self.doubts();
+        doubts.retain(|doubt| *doubt != Doubt::NotEnded);
+        let is_valid = doubts.is_empty() && self.verdict() != Verdict::Invalid;
+        (if is_valid { Verdict::Valid } else { self.verdict() }, doubts)
+    }
+
     pub(crate) fn exit_code(&self) -> u8 {
         match self.verdict() {
             Verdict::Invalid => 1,
@@ -116,6 +126,9 @@ impl Judged<'_> {
         let total = tally.total();
         let (answered, unjudged) = (total.answered(), total.unjudged);
         let mut doubts = Vec::new();
+        if self.result.end == End::NotYet {
+            doubts.push(Doubt::NotEnded);
+        }
         if *interrupted == Interrupted(true) {
             doubts.push(Doubt::Interrupted);
         }
@@ -174,14 +187,10 @@ impl Judged<'_> {
     /// The claims that the run did not reach. They say nothing where it found something, was ended before it was done, or may
     /// have gone on for longer than is known.
     pub(crate) fn missed_claims(&self) -> Vec<Reached> {
-        let RunResult { interrupted, broken_off, is_end_known, tally, thresholds, .. } = self.result;
-        let is_ended = thresholds.iter().any(|found| found.ended_the_run);
-        if *interrupted == Interrupted(true)
-            || is_ended
-            || broken_off.is_some()
-            || !is_end_known
-            || tally.violation_count() > 0
-        {
+        let RunResult { interrupted, broken_off, end, tally, thresholds, .. } = self.result;
+        let is_cut_short = broken_off.is_some() || thresholds.iter().any(|found| found.ended_the_run);
+        let is_done = *end == End::Known && *interrupted == Interrupted(false) && !is_cut_short;
+        if !is_done || tally.violation_count() > 0 {
             return Vec::new();
         }
         self.claims().into_iter().filter(|reached| reached.times < reached.least).collect()

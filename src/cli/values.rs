@@ -64,6 +64,11 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|_| "give a time such as 500ms, 90s or 1h".to_owned())
 }
 
+/// A time of a second or more, at most a year.
+pub(super) fn some_seconds(text: &str) -> Result<Duration, String> {
+    whole_seconds(text).map(|seconds| Duration::from_secs(seconds.get()))
+}
+
 pub(super) fn whole_seconds(text: &str) -> Result<NonZeroU64, String> {
     let time = time(text)?;
     let whole = time.subsec_nanos() == 0 && time.as_secs() <= Millis::MAX / 1000;

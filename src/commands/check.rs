@@ -1,6 +1,6 @@
 //! `sequence-stress check`: judge recorded runs again.
 
-use std::{io::Write as _, mem, path::Path, sync::Arc, time::Duration};
+use std::{io::Write as _, path::Path, sync::Arc, time::Duration};
 
 use super::{
     Failure,
@@ -26,14 +26,14 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     }
     let golden = args.golden.as_deref().map(|path| ("golden", path));
     check_different(args.out.named().chain(golden)).map_err(Failure::wrong_input)?;
-    let mut files = Files::check(&args.out).map_err(Failure::wrong_input)?;
+    let files = Files::check(&args.out).map_err(Failure::wrong_input)?;
     let golden = args.golden.as_deref().map(read_file).transpose().map_err(Failure::wrong_input)?.map(Arc::new);
-    let check = |file: &String| check_one(golden.as_ref(), file, args.quiet, mem::take(&mut files));
+    let check = |file: &String| check_one(golden.as_ref(), file, args.quiet, &files);
     let codes: Vec<_> = args.files.iter().map(check).collect();
     Ok(GRAVITY.into_iter().find(|code| codes.contains(code)).unwrap_or(DAMAGED))
 }
 
-fn check_one(golden: Option<&Arc<Golden>>, file: &str, quiet: bool, files: Files) -> u8 {
+fn check_one(golden: Option<&Arc<Golden>>, file: &str, quiet: bool, files: &Files) -> u8 {
     let checked = match check_history(golden, Path::new(file), &mut |_| ()) {
         Ok(checked) => checked,
         Err(damage) => {

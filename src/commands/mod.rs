@@ -1,6 +1,7 @@
 //! What the command line asks for; the only place that prints.
 
 mod check;
+mod checkpoints;
 mod compare;
 mod explain;
 mod export;

@@ -6,6 +6,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, IsTerminal as _, Write},
     path::{self, Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use super::{Failure as CommandFailure, WRONG_INPUT};
@@ -28,6 +29,13 @@ pub(super) fn say_error(problem: &str) {
 pub(super) fn print(write: impl FnOnce(&mut anstream::AutoStream<io::Stdout>) -> io::Result<()>) {
     let mut out = anstream::stdout();
     // Where nobody reads it any more the exit code still tells.
+    let _ = write(&mut out).and_then(|()| out.flush());
+}
+
+/// Writes to standard error.
+pub(super) fn print_beside(write: impl FnOnce(&mut anstream::AutoStream<io::Stderr>) -> io::Result<()>) {
+    let mut out = anstream::stderr();
+    // Nothing can be done where nobody reads it.
     let _ = write(&mut out).and_then(|()| out.flush());
 }
 
@@ -71,6 +79,8 @@ pub(super) struct ResultFile {
     path: PathBuf,
     /// What it is for, as messages have it.
     what: &'static str,
+    /// Whether it has a checkpoint of this run.
+    has_checkpoint: AtomicBool,
 }
 
 impl ResultFile {
@@ -80,25 +90,41 @@ impl ResultFile {
             return Err(format!("--{flag} needs a file: '-' is not standard output here; /dev/stdout is"));
         }
         check_writable(path).map_err(|error| cannot_write(what, path, &error))?;
-        Ok(Self { path: path.to_owned(), what })
+        Ok(Self { path: path.to_owned(), what, has_checkpoint: AtomicBool::new(false) })
     }
 
-    pub(super) fn write(self, bytes: &[u8]) -> Result<(), String> {
+    pub(super) fn write(&self, bytes: &[u8]) -> Result<(), String> {
         self.write_by(|file| file.write_all(bytes))
     }
 
     /// Writes what is too large to be in memory once more.
-    pub(super) fn write_by(self, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), String> {
+    pub(super) fn write_by(&self, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), String> {
         write_whole(&self.path, write).map_err(|error| {
-            let stale = if self.path.is_file() { "; the file that is there is from before" } else { "" };
+            let stale =
+                if self.path.is_file() { format!("; the file that is there {}", self.old()) } else { String::new() };
             format!("{}{stale}", cannot_write(self.what, &self.path, &error))
         })
+    }
+
+    /// Writes what the next content takes the place of. What is no file, such as a pipe, would have both.
+    fn write_checkpoint(&self, bytes: &[u8]) -> Result<(), String> {
+        if self.path.exists() && !self.path.is_file() {
+            return Ok(());
+        }
+        self.write(bytes)?;
+        self.has_checkpoint.store(true, Relaxed);
+        Ok(())
+    }
+
+    /// What a file is that is there although it was not written.
+    fn old(&self) -> &'static str {
+        if self.has_checkpoint.load(Relaxed) { "has the last checkpoint" } else { "is from before" }
     }
 
     /// Says why the file is not written, and that one of its name is not of this run.
     fn leave(&self, why: &str) {
         let path = self.path.display();
-        let stale = if self.path.exists() { "; the one that is there is from before" } else { "" };
+        let stale = if self.path.exists() { format!("; the one that is there {}", self.old()) } else { String::new() };
         say_error(&format!("{why}: {path} is not written{stale}"));
     }
 }
@@ -120,7 +146,20 @@ impl Files {
         Ok(Self { results, failure: failure.transpose()? })
     }
 
-    /// Says of each of them that is there that it is of an earlier run.
+    /// Whether a result is to be written.
+    pub(super) fn have_results(&self) -> bool {
+        !self.results.is_empty()
+    }
+
+    /// Writes what the run has shown so far where the result will be.
+    pub(super) fn write_checkpoint(&self, so_far: &Summary) -> Result<(), String> {
+        let written = self.results.iter().map(|(format, file)| file.write_checkpoint(&format.of(so_far)));
+        let problems: Vec<_> = written.filter_map(Result::err).collect();
+        let goes_on = "the run goes on, and a killed run leaves no newer result";
+        if problems.is_empty() { Ok(()) } else { Err(format!("{}: {goes_on}", problems.join("; "))) }
+    }
+
+    /// Says of each of them that is there that it is of an earlier run, or a checkpoint of this one.
     pub(super) fn leave(&self) {
         let files = self.results.iter().map(|(_, file)| file).chain(&self.failure);
         files.filter(|file| file.path.exists()).for_each(|file| file.leave("nothing was tested"));
@@ -128,9 +167,9 @@ impl Files {
 
     /// Writes them, and returns the exit code. What was found counts for more than a file that cannot be written. `embedded` is how the
     /// reference server was.
-    pub(super) fn write(self, summary: &Summary, embedded: Option<&ServerSetup>, quiet: bool) -> u8 {
-        let results: Vec<_> = self.results.into_iter().map(|(format, file)| file.write(&format.of(summary))).collect();
-        let failure = self.failure.map(|file| write_failure(summary, embedded, file, quiet));
+    pub(super) fn write(&self, summary: &Summary, embedded: Option<&ServerSetup>, quiet: bool) -> u8 {
+        let results: Vec<_> = self.results.iter().map(|(format, file)| file.write(&format.of(summary))).collect();
+        let failure = self.failure.as_ref().map(|file| write_failure(summary, embedded, file, quiet));
         let mut exit_code = summary.exit_code();
         for problem in results.into_iter().chain(failure).filter_map(Result::err) {
             say_error(&problem);
@@ -176,7 +215,7 @@ fn cannot_write(what: &str, path: &Path, error: &io::Error) -> String {
 fn write_failure(
     summary: &Summary,
     embedded: Option<&ServerSetup>,
-    file: ResultFile,
+    file: &ResultFile,
     quiet: bool,
 ) -> Result<(), String> {
     let Summary { scenario, seed, result, .. } = summary;

@@ -1,4 +1,4 @@
-//! What asks the process to end: Ctrl-C, and on Unix SIGTERM.
+//! What asks the process to end: Ctrl-C, and on Unix SIGTERM; and what asks how the run is: on Unix SIGUSR1.
 
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -50,5 +50,42 @@ impl Signals {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending().await
         }
+    }
+}
+
+/// SIGUSR1. Needs a runtime.
+#[cfg(unix)]
+pub(super) struct Questions(Signal);
+
+#[cfg(unix)]
+impl Questions {
+    /// Takes the signal from now on: without this it ends the process.
+    ///
+    /// # Errors
+    /// When the system does not allow that.
+    pub(super) fn new() -> std::io::Result<Self> {
+        signal(SignalKind::user_defined1()).map(Self)
+    }
+
+    /// Waits for the next one.
+    pub(super) async fn recv(&mut self) {
+        // There is no end to them.
+        let _ = self.0.recv().await;
+    }
+}
+
+/// Nothing: other systems have no such signal.
+#[cfg(not(unix))]
+pub(super) struct Questions;
+
+#[cfg(not(unix))]
+impl Questions {
+    #[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
+    pub(super) fn new() -> std::io::Result<Self> {
+        Ok(Self)
+    }
+
+    pub(super) async fn recv(&mut self) {
+        std::future::pending().await
     }
 }

@@ -15,19 +15,20 @@ use tracing_subscriber::{filter::Targets, layer::SubscriberExt as _, util::Subsc
 
 use super::{
     Failure as CommandFailure,
+    checkpoints::Checkpoints,
     find_limit::find_limit,
     golden::expected,
-    output::{Files, check_different, check_history_file, print, say_error},
+    output::{Files, check_different, check_history_file, print, print_beside, say_error},
     progress::Display,
     resolve, runtime,
-    signals::Signals,
+    signals::{Questions, Signals},
 };
 use crate::{
     cli::{EndpointArgs, StressArgs, quoted, with_hints},
     frame::HistoryPlan,
     preflight::Preflight,
     report::{Extent, LiveLines, PlantedFault, Summary, write_preflight, write_text},
-    run::{Observer, Progress, Restart, Setup, run},
+    run::{Asked, Observer, Progress, Restart, RunResult, Setup, SoFar, run},
 };
 use oracle::Violation;
 use reference::{Options, Planted, Server};
@@ -38,6 +39,11 @@ use workload::{
 
 /// The environment variable in which whatever started the server says how it is started again.
 const STARTER: &str = "SEQUENCE_STRESS_STARTER";
+/// What is said where a flag has no effect.
+const NO_CHECKPOINT: &str =
+    "--checkpoint has nothing to write without a file for the result: add --json, --csv or --hdr-log";
+/// How often a run of hours tells what it has shown so far.
+const VERDICT_EVERY: Duration = Duration::from_secs(3600);
 /// What a second interrupt exits with: what is known by then.
 const ENDED_WITH_VIOLATIONS: i32 = 1;
 const ENDED_AT_ONCE: i32 = 3;
@@ -52,6 +58,10 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let named = args.files.named().chain(history.map(|path| ("history", path))).chain(args.expect.files());
     check_different(named).map_err(CommandFailure::wrong_input)?;
     let files = Files::check(&args.files).map_err(CommandFailure::wrong_input)?;
+    let is_kept = files.have_results();
+    if args.soak.checkpoint.is_some() && !is_kept {
+        return Err(CommandFailure::wrong_input(NO_CHECKPOINT));
+    }
     history.map(check_history_file).transpose().map_err(CommandFailure::wrong_input)?;
     if args.verbose {
         show_each_step();
@@ -79,7 +89,16 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         live: LiveLines::default(),
         slots: None,
         saw_violation: Arc::clone(&saw_violation),
+        replay: replay.clone(),
+        embedded: server.as_ref().map(|server| (&args.endpoint, server)),
+        checkpoints: Checkpoints::new(files),
     };
+    let so_far = SoFar {
+        checkpoint_every: is_kept.then(|| args.soak.checkpoint_every()),
+        verdict_every: Some(VERDICT_EVERY),
+        verdict_asked: Asked::default(),
+    };
+    let asked = so_far.verdict_asked.clone();
     let recording = args.history.options().map(|options| HistoryPlan {
         options,
         scenario_name: source.name().to_owned(),
@@ -96,14 +115,15 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         server_memory: args.endpoint.server_memory(),
         golden,
         pace: args.expect.pace,
+        so_far,
         ..Setup::new(scenario.clone(), seed)
     };
     if let Some(why) = setup.cannot_measure() {
-        files.leave();
         return Err(CommandFailure::wrong_input(why));
     }
     let runtime = runtime()?;
     let result = runtime.block_on(async {
+        answer_questions(asked)?;
         let ended = run(setup, &mut terminal, interrupts(saw_violation)?).await;
         ended.map_err(|error| match &server {
             Some(_) => CommandFailure::of_run(error, &"the embedded server"),
@@ -111,12 +131,11 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         })
     });
     terminal.display.finish();
-    let embedded = server.map(|server| planted_faults(&args.endpoint, &server));
-    let scenario_name = source.name().to_owned();
-    let result = result.inspect_err(|_| files.leave())?;
-    let replay = with_hints(&replay, &result.preflight.told);
-    let summary = Summary { scenario, scenario_name, seed, replay, embedded, result };
-    print(|out| write_text(&summary, terminal.extent, out));
+    let summary = result.map(|result| terminal.summary(result));
+    let (extent, files) = (terminal.extent, terminal.checkpoints.finish());
+    drop(server);
+    let summary = summary.inspect_err(|_| files.leave())?;
+    print(|out| write_text(&summary, extent, out));
     if let Some(problem) = summary.result.recorded.as_ref().and_then(|recorded| recorded.kept.problem.as_ref()) {
         say_error(problem);
     }
@@ -145,6 +164,18 @@ pub(super) fn restart(endpoint: &EndpointArgs, server: Option<&Server>) -> Optio
         Some(server) => Some(Restart::by(server.restarter())),
         None => endpoint.restart_command.as_deref().map(Restart::by_command),
     }
+}
+
+/// Has whoever sends SIGUSR1 get a verdict.
+fn answer_questions(asked: Asked) -> Result<(), CommandFailure> {
+    let mut questions = Questions::new().map_err(CommandFailure::could_not_test)?;
+    tokio::spawn(async move {
+        loop {
+            questions.recv().await;
+            asked.ask();
+        }
+    });
+    Ok(())
 }
 
 /// Brings the first Ctrl-C or SIGTERM; the second one ends the process.
@@ -228,7 +259,7 @@ pub(super) fn replay_line(
 }
 
 /// Shows the run to a person.
-struct Terminal {
+struct Terminal<'a> {
     display: Display,
     extent: Extent,
     source_name: String,
@@ -238,9 +269,27 @@ struct Terminal {
     /// How many slots the model has, if that is known.
     slots: Option<u32>,
     saw_violation: Arc<AtomicBool>,
+    /// The command line that sends the same again, without what the preflight takes of the hints.
+    replay: String,
+    /// The server in this process, if there is one, and the flags that it was started by.
+    embedded: Option<(&'a EndpointArgs, &'a Server)>,
+    checkpoints: Checkpoints,
 }
 
-impl Observer for Terminal {
+impl Terminal<'_> {
+    fn summary(&self, result: RunResult) -> Summary {
+        Summary {
+            scenario: self.scenario.clone(),
+            scenario_name: self.source_name.clone(),
+            seed: self.seed,
+            replay: with_hints(&self.replay, &result.preflight.told),
+            embedded: self.embedded.map(|(endpoint, server)| planted_faults(endpoint, server)),
+            result,
+        }
+    }
+}
+
+impl Observer for Terminal<'_> {
     fn found(&mut self, preflight: &Preflight) {
         self.slots = preflight.model.slots;
         if self.extent != Extent::Short {
@@ -260,6 +309,18 @@ impl Observer for Terminal {
             self.saw_violation.store(true, Relaxed);
         }
         self.display.show(&self.scenario, self.slots, progress);
+        if let Some(problem) = self.checkpoints.problem() {
+            self.trouble(&problem);
+        }
+    }
+
+    fn checkpoint(&mut self, so_far: RunResult) {
+        self.checkpoints.write(self.summary(so_far));
+    }
+
+    fn verdict(&mut self, so_far: RunResult) {
+        let summary = self.summary(so_far);
+        self.display.suspend(|| print_beside(|out| write_text(&summary, self.extent, out)));
     }
 
     fn trouble(&mut self, what: &str) {

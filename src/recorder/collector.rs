@@ -18,6 +18,7 @@ use tokio::{
 
 use super::{
     series::Seconds,
+    snapshots::Snapshots,
     tap::{Batch, Batches, Gap},
 };
 use oracle::{
@@ -42,6 +43,7 @@ pub(crate) struct Collector {
     /// Where it leaves what was there for the model to execute.
     seconds: Seconds,
     spool: Option<Spool>,
+    snapshots: Arc<Snapshots>,
     /// Where violations go. When it is full enough are kept already; all are counted.
     seen: mpsc::Sender<Violation>,
     began: Instant,
@@ -76,7 +78,7 @@ impl Collector {
         batches: Batches,
         explainer: Explainer,
         occupancy: Occupancy,
-        (slots_taken, seconds): (Arc<AtomicU64>, Seconds),
+        (slots_taken, seconds, snapshots): (Arc<AtomicU64>, Seconds, Arc<Snapshots>),
         spool: Option<Spool>,
         seen: mpsc::Sender<Violation>,
     ) -> Self {
@@ -86,6 +88,7 @@ impl Collector {
             occupancy,
             slots_taken,
             seconds,
+            snapshots,
             spool,
             seen,
             began: Instant::now(),
@@ -141,6 +144,7 @@ impl Collector {
         if let Some(spool) = &mut self.spool {
             spool.write_what_is_due();
         }
+        self.snapshots.leave_together(|| self.together());
         Some(was_there)
     }
 

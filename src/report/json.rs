@@ -15,7 +15,7 @@ use crate::{
     preflight::Part,
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
     recorder::{self, Counts, Found, Tally, Times},
-    run::{Arrived, Health, Memory, Origin, PhaseSpan},
+    run::{Arrived, End, Health, Memory, Origin, PhaseSpan},
 };
 use oracle::{
     Evidence, LongestWait, Place, Violation, ViolationKind,
@@ -52,6 +52,8 @@ pub(super) struct Document<'s> {
     verdict: Verdict,
     /// The process's exit code.
     exit_code: u8,
+    /// Whether the run's end is known. In a checkpoint it is not: the result is what the run had shown by then.
+    complete: bool,
     /// Why the verdict is not valid although nothing failed.
     doubts: Vec<String>,
     /// What the run claims to exercise, and what it did besides. In a run of at least the scenario's `claims_from` iterations, one that
@@ -356,6 +358,7 @@ impl<'s> Document<'s> {
             origin: &result.origin,
             verdict: summary.verdict(),
             exit_code: summary.exit_code(),
+            complete: result.end == End::Known,
             doubts: summary.doubts(),
             claims: summary.claims().into_iter().filter(|its| its.least > 0 || its.reached > 0).collect(),
             thresholds: &result.thresholds,

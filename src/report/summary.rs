@@ -63,6 +63,12 @@ impl Summary {
         self.judged().exit_code()
     }
 
+    /// The verdict and its reasons if nothing changed any more; of a run that has ended the verdict itself.
+    pub(super) fn so_far(&self) -> (Verdict, Vec<String>) {
+        let (verdict, doubts) = self.judged().so_far();
+        (verdict, doubts.iter().map(words::doubt).collect())
+    }
+
     /// Why the run cannot be called valid although nothing failed.
     pub fn doubts(&self) -> Vec<String> {
         self.judged().doubts().iter().map(words::doubt).collect()

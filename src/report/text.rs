@@ -17,7 +17,7 @@ use self::{
     violations::write_groups,
 };
 use super::{Summary, Verdict};
-use crate::probe::PendingRequests;
+use crate::{probe::PendingRequests, run::End};
 use workload::wording::{counted, wrapped};
 
 pub use self::violations::LiveLines;
@@ -83,7 +83,8 @@ pub(crate) fn write_text(summary: &Summary, extent: Extent, out: &mut impl io::W
 fn write_verdict(summary: &Summary, columns: usize, out: &mut impl io::Write) -> io::Result<()> {
     let tally = &summary.result.tally;
     let total = tally.total();
-    let (style, why) = match summary.verdict() {
+    let (verdict, doubts) = summary.so_far();
+    let (style, why) = match verdict {
         Verdict::Valid => {
             let judged = total.answered() - total.unjudged;
             (GREEN, format!("{} checked, no violations", counted(judged, "response")))
@@ -92,9 +93,10 @@ fn write_verdict(summary: &Summary, columns: usize, out: &mut impl io::Write) ->
             let kinds: Vec<_> = tally.violations.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
             (RED, format!("{}: {}", counted(tally.violation_count(), "violation"), kinds.join(", ")))
         }
-        Verdict::Unknown => (YELLOW, summary.doubts().join("; ")),
+        Verdict::Unknown => (YELLOW, doubts.join("; ")),
     };
-    let word = summary.verdict().to_string().to_uppercase();
+    let so_far = if summary.result.end == End::NotYet { " SO FAR" } else { "" };
+    let word = verdict.to_string().to_uppercase() + so_far;
     let text = wrapped(&format!("{word}: {why} (seed {})", summary.seed), columns - 2).join("\n  ");
     writeln!(out, "{style}{word}{style:#}{}", text.trim_start_matches(&word))?;
     for missed in summary.missed_thresholds() {

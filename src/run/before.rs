@@ -92,14 +92,14 @@ impl Prepared {
 
     /// What collects what the taps hand over, and the end at which violations arrive.
     pub(super) fn collector(&self, spool: Option<Spool>) -> (Taps, Collector, mpsc::Receiver<Violation>) {
-        let Shared { setup: Setup { scenario, .. }, preflight, slots_taken, seconds, .. } = &*self.shared;
+        let Shared { setup: Setup { scenario, .. }, preflight, slots_taken, seconds, snapshots, .. } = &*self.shared;
         let ids = Arc::clone(&self.shared);
         let id = move |ContextId { worker, context }| correlation_id(&ids.setup.scenario, worker, context);
         let (taps, batches) = Taps::new(id, BATCHES, BYTES);
         let (sender, seen) = mpsc::channel(VIOLATIONS_KEPT);
         let (explainer, occupancy) = (preflight.explainer(scenario), preflight.occupancy(scenario));
-        let looked_at = (Arc::clone(slots_taken), seconds.clone());
-        (taps, Collector::new(batches, explainer, occupancy, looked_at, spool, sender), seen)
+        let left_for = (Arc::clone(slots_taken), seconds.clone(), Arc::clone(snapshots));
+        (taps, Collector::new(batches, explainer, occupancy, left_for, spool, sender), seen)
     }
 }
 

@@ -5,12 +5,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    Interrupted, Memory, Observer, Prepared, RunError, RunResult, TICK,
+    End, Interrupted, Memory, Observer, Prepared, RunError, RunResult, TICK,
     health::{Concluded, Look, Watched},
     keep,
     phases::{Conducted, conduct},
     resources::cpu_us,
     shared::Shared,
+    so_far::Timetable,
     threads::work,
     watch::Watch,
 };
@@ -23,10 +24,12 @@ use oracle::{
     diagnosis::{ModelFacts, explain},
     history::{Scene, Spool},
 };
-use wire::transport::GoAways;
 
 /// How long the collector may take to come to its end when the run is over.
 const COLLECTING: Duration = Duration::from_secs(60);
+
+/// Why nothing was looked at after a run that goes on.
+const GOES_ON: &str = "the run goes on";
 
 pub(super) struct Driven {
     pub(super) result: RunResult,
@@ -45,7 +48,7 @@ impl Prepared {
     ) -> Result<Driven, RunError> {
         let shared = &*self.shared;
         let (taps, collector, mut seen) = self.collector(spool);
-        let mut course = Course::new(shared);
+        let mut course = Course::new(self);
         let collected = collector.start();
         let (abort, aborted) = watch::channel(false);
         let mut joined = work(&self.shared, &taps, &aborted).map_err(RunError::Endpoint)?;
@@ -71,7 +74,7 @@ impl Prepared {
                 }
                 Some(()) = interrupts.recv() => course.interrupted(observer),
                 _ = ticks.tick() => {
-                    if course.should_abort(observer) {
+                    if course.tick(observer) {
                         abort.send_replace(true);
                     }
                 }
@@ -98,6 +101,8 @@ struct Counted {
 /// A run in which workers work, as the main thread sees it.
 struct Course<'r> {
     shared: &'r Shared,
+    /// The violations of the sequence before the run.
+    alone: &'r [Violation],
     /// The CPU time of the process before it, in µs.
     cpu_before: u64,
     kept: Vec<Violation>,
@@ -106,18 +111,22 @@ struct Course<'r> {
     watch: Watch,
     memory: Memory,
     watched: Watched,
+    timetable: Timetable,
 }
 
 impl<'r> Course<'r> {
-    fn new(shared: &'r Shared) -> Self {
+    fn new(prepared: &'r Prepared) -> Self {
+        let Prepared { shared, alone, .. } = prepared;
         Self {
             shared,
+            alone,
             cpu_before: cpu_us(),
             kept: Vec::new(),
             beside: Vec::new(),
             watch: Watch::new(),
             memory: Memory::default(),
             watched: Watched::of(&shared.setup.scenario),
+            timetable: Timetable::new(&shared.setup.so_far),
         }
     }
 
@@ -142,12 +151,31 @@ impl<'r> Course<'r> {
     }
 
     /// Looks how far the run is; returns whether to wait no longer for what is under way.
-    fn should_abort(&mut self, observer: &mut dyn Observer) -> bool {
+    fn tick(&mut self, observer: &mut dyn Observer) -> bool {
         self.watched.look_at_thresholds(self.shared);
         let progress = self.shared.progress();
         observer.progress(&progress);
         self.memory.look(progress.elapsed);
+        self.tell_what_is_wanted(progress.elapsed, observer);
         self.watch.should_abort(self.shared, &progress)
+    }
+
+    /// Tells what the run has shown so far, where that is wanted and the threads have said what they counted.
+    fn tell_what_is_wanted(&mut self, elapsed: Duration, observer: &mut dyn Observer) {
+        let Some((wanted, tally, together)) = self.timetable.look(elapsed, &self.shared.snapshots) else { return };
+        let counted = Counted { tally, together, scene: Scene::default() };
+        let (result, left) = self.result(counted, Conducted::default(), elapsed, GOES_ON);
+        let accounting = Accounting::NotCheckable { why: GOES_ON.to_owned() };
+        let mut result = RunResult { end: End::NotYet, accounting, ..result };
+        for violation in self.alone.iter().cloned().chain(left) {
+            result.add(violation, &mut ());
+        }
+        if wanted.verdict {
+            observer.verdict(result.clone());
+        }
+        if wanted.checkpoint {
+            observer.checkpoint(result);
+        }
     }
 
     /// What the run has shown when no worker works any more.
@@ -192,9 +220,9 @@ impl<'r> Course<'r> {
             pending: PendingRequests::NotChecked { why: why.to_owned() },
             slots: SlotCheck::not_checkable(why),
             idle_limit: IdleSearch::NotAsked,
-            is_end_known: true,
+            end: End::Known,
             recorded: None,
-            go_aways: GoAways::default(),
+            go_aways: shared.access.gone_away(),
             elapsed,
             cpu_us: cpu_us().saturating_sub(self.cpu_before),
             memory: self.memory,

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     preflight::Preflight,
     probe::site::{Clock, Liveness, Site},
-    recorder::{Recorder, Seconds, trace},
+    recorder::{Recorder, Seconds, Snapshots, trace},
 };
 use oracle::Ruling;
 use wire::{
@@ -58,6 +58,7 @@ pub(super) struct Shared {
     pub(super) arrivals: Vec<Option<Arrivals>>,
     pub(super) disturbances: Disturbances,
     pub(super) seconds: Seconds,
+    pub(super) snapshots: Arc<Snapshots>,
     pub(super) threads: Vec<ThreadProgress>,
     /// The first connection of each worker, once it is needed.
     lent: Vec<OnceLock<Link>>,
@@ -84,6 +85,7 @@ impl Shared {
             liveness: Liveness::default(),
             disturbances: Disturbances::default(),
             seconds: Seconds::default(),
+            snapshots: Arc::new(Snapshots::new(threads)),
             threads: (0..threads).map(|_| ThreadProgress::default()).collect(),
         }
     }

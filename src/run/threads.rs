@@ -17,10 +17,7 @@ use super::{
     shared::{Out, Shared},
     worker::Worker,
 };
-use crate::{
-    probe::site::Clock,
-    recorder::{Recorder, Tally, Tap, Taps},
-};
+use crate::recorder::{Recorder, Tally, Tap, Taps};
 use wire::{simulation, transport::CallError};
 use workload::scenario::Scenario;
 
@@ -152,7 +149,7 @@ async fn run_workers(
             done = all => done,
             // An error means that the run is gone, which ends the thread too.
             _ = aborted.wait_for(|aborted| *aborted) => Ok(()),
-            () = keep_flushing(&recorder, &shared.clock) => Ok(()),
+            () = keep_flushing(&recorder, thread, shared) => Ok(()),
             never = shared.threads[thread].held_up.measure() => match never {},
             never = alarms.ring(&shared.clock) => match never {},
         }
@@ -166,16 +163,19 @@ async fn run_workers(
     drop((running, local));
     recorder.borrow_mut().interrupt(shared.clock.now());
     let recorder = Rc::into_inner(recorder).ok_or("a worker outlived its run")?;
-    Ok(recorder.into_inner().into_tally())
+    let tally = recorder.into_inner().into_tally();
+    shared.snapshots.leave_last(thread, &tally);
+    Ok(tally)
 }
 
-/// Lets go of what is held back for the collector, again and again.
-async fn keep_flushing(recorder: &RefCell<Recorder>, clock: &Clock) {
+/// Lets go of what is held back for the collector, again and again, and leaves what was counted where somebody asks for it.
+async fn keep_flushing(recorder: &RefCell<Recorder>, thread: usize, shared: &Shared) {
     let mut ticks = tokio::time::interval(HELD_BACK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        recorder.borrow_mut().flush(clock.now());
+        recorder.borrow_mut().flush(shared.clock.now());
+        shared.snapshots.leave(thread, recorder.borrow().tally());
     }
 }
 

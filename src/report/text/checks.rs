@@ -9,7 +9,7 @@ use crate::{
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, SlotFinding},
     recorder::Pacing,
     report::{Claimed, PlantedFault, Summary, Verdict, words},
-    run::{Arrived, Growth, Health, NotReady, PhaseSpan, RunResult, ServerMemory},
+    run::{Arrived, End, Growth, Health, NotReady, PhaseSpan, RunResult, ServerMemory},
 };
 use oracle::{
     Holder, LongestWait,
@@ -46,8 +46,12 @@ pub(super) fn basis(summary: &Summary, extent: Extent) -> Vec<Line> {
     let result = &summary.result;
     let tally = &result.tally;
     let total = tally.total();
-    let mut lines = vec![accounting(&result.accounting), slots(&result.slots), pending(&result.pending)];
-    lines.extend(idle_limit(&result.idle_limit));
+    let mut lines = Vec::new();
+    // What is looked at after the run says nothing before.
+    if result.end != End::NotYet {
+        lines.extend([accounting(&result.accounting), slots(&result.slots), pending(&result.pending)]);
+        lines.extend(idle_limit(&result.idle_limit));
+    }
     if total.unjudged > 0 {
         let of = counted(total.answered(), "response");
         lines.push(Line::fine("unjudged", format!("{} of {of}: several values were allowed", total.unjudged)));

@@ -9,7 +9,7 @@ use crate::{
         Summary,
         mean_step::{MeanBatch, MeanStep},
     },
-    run::Memory,
+    run::{End, Memory},
 };
 use workload::{
     sequence::Pattern,
@@ -198,8 +198,8 @@ pub(super) fn write_resources(summary: &Summary, extent: Extent, out: &mut impl 
     if result.tally.not_good() > 0 {
         parts.push(format!("goodput {:.0}/s", summary.goodput_per_second()));
     }
-    // What the client took is known at the end alone.
-    if result.is_end_known {
+    // What the client took is in the last line of a history alone.
+    if result.end != End::CutOff {
         let who = if summary.embedded.is_some() { "client and server" } else { "client" };
         let (cpu, memory) = (summary.client_cpu_us_per_request(), memory(&result.memory, extent));
         parts.push(format!("{who}: {cpu:.0} µs CPU per request, {memory}"));

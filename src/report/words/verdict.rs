@@ -11,6 +11,7 @@ pub(in crate::report) fn doubt(doubt: &Doubt) -> String {
     match doubt {
         Doubt::Interrupted => "the run was interrupted".to_owned(),
         Doubt::EndedByThreshold(found) => format!("the threshold '{}' ended the run", found.threshold),
+        Doubt::NotEnded => "the run had not ended".to_owned(),
         Doubt::BrokenOff(why) => why.clone(),
         Doubt::NothingJudged => "no sequence ran to its end with responses that could be judged".to_owned(),
         Doubt::NoOutputJudged => {

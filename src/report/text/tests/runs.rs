@@ -10,7 +10,7 @@ use crate::{
     },
     recorder::{Gauges, Series, Tally, Waits},
     report::{ScenarioOutcome, SuiteResult, SuiteRow, write_suite_header},
-    run::{Arrived, Interrupted, Origin, RunResult},
+    run::{Arrived, End, Interrupted, Origin, RunResult},
 };
 use oracle::{diagnosis::Explanation, history::Scene};
 use workload::{
@@ -88,7 +88,7 @@ fn summary(text: &str, hints: Hints) -> Summary {
         cpu_us: 0,
         memory: Memory::default(),
         interrupted: Interrupted(false),
-        is_end_known: true,
+        end: End::Known,
         recorded: None,
         scene: Arc::new(Scene::default()),
         phases: Vec::new(),
@@ -288,7 +288,7 @@ pub(super) fn report() -> String {
     let mut nothing = summary("", HINTS);
     nothing.embedded = Some(vec![PlantedFault { fault: "off-by-one".to_owned(), chances: 1, committed: 1 }]);
     let mut cut_off = answered("", 3);
-    cut_off.result.is_end_known = false;
+    cut_off.result.end = End::CutOff;
     cut_off.result.tally.patterns[0].unjudged = 1;
     for its in [&mut its, &mut nothing, &mut cut_off] {
         its.scenario.claims = Some(Claims::default());

@@ -1,0 +1,26 @@
+//! The flags of runs that last for hours.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::values::some_seconds;
+
+/// What a run that lasts for hours needs.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SoakArgs {
+    /// Write the result so far to the files of --json, --csv and --hdr-log this often [default: 60s]
+    ///
+    /// A killed run leaves this checkpoint. Its JSON has `"complete": false`.
+    #[arg(long, value_name = "TIME", value_parser = some_seconds, help_heading = "Output")]
+    pub checkpoint: Option<Duration>,
+}
+
+impl SoakArgs {
+    const CHECKPOINT: Duration = Duration::from_secs(60);
+
+    /// How often the files of the result are written during the run.
+    pub fn checkpoint_every(&self) -> Duration {
+        self.checkpoint.unwrap_or(Self::CHECKPOINT)
+    }
+}
