@@ -9,7 +9,7 @@ use crate::{
     frame::{Footer, Header, OutputsJudged},
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
     recorder::{Found, Gauges, Recorder, Seconds, Series, Tally},
-    run::{End, Interrupted, Memory, RunResult},
+    run::{End, Interrupted, Memory, Restarts, RunResult},
 };
 use oracle::{
     Explainer, LongestWait, Occupancy, VIOLATIONS_KEPT, Violation,
@@ -333,6 +333,7 @@ fn result(
         broken_off: footer.and_then(|footer| footer.broken_off.clone()),
         longest_wait,
         go_aways: footer.map_or(GoAways::default(), |footer| footer.go_aways),
+        restarts: footer.map_or_else(Restarts::default, |footer| footer.restarts.clone()),
         health: footer.and_then(|footer| footer.health.clone()),
         series: Series::default(),
         thresholds: Vec::new(),

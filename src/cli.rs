@@ -415,6 +415,7 @@ impl StressArgs {
             step_jitter_ms: self.pacing.step_jitter,
             response_ms: self.response_limit,
             fail_if: self.fail_if.clone(),
+            reconnect_ms: self.soak.reconnect,
             require_claims: self.require_claims,
             ..self.endpoint.overrides()
         }

@@ -9,7 +9,7 @@ use crate::{
     preflight::{Hints, Preflight},
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
     recorder::{Counts, Found},
-    run::{Arrived, Health, Interrupted, Memory, Origin, PhaseSpan, RunResult, Setup},
+    run::{Arrived, Health, Interrupted, Memory, Origin, PhaseSpan, Restarts, RunResult, Setup},
 };
 use oracle::{
     Rules, Violation, ViolationKind,
@@ -140,6 +140,9 @@ pub struct Footer {
     /// What became of connections that the server ended in good order.
     #[serde(default, skip_serializing_if = "GoAways::is_none")]
     pub go_aways: GoAways,
+    /// How often the server was away and came back.
+    #[serde(default, skip_serializing_if = "Restarts::is_none")]
+    pub restarts: Restarts,
     /// What the server said of itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
@@ -198,6 +201,7 @@ impl Footer {
             reached: result.tally.reached,
             idle_limit: Some(result.idle_limit.clone()).filter(|found| *found != IdleSearch::NotAsked),
             go_aways: result.go_aways,
+            restarts: result.restarts.clone(),
             health: result.health.clone(),
             phases: result.phases.clone(),
             arrived: result.arrived.clone(),

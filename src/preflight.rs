@@ -33,7 +33,7 @@ use workload::{
     model::{Model, Settings, Strategy, Tensors, ToldIds},
     number::Datatype,
     plan::Manner,
-    scenario::{Phase, Population, Reuse, Scenario, ServerAction},
+    scenario::{Phase, Population, Reuse, Scenario},
     sequence::{IdForm, Pattern},
     tensor::{ELEMENTS_MAX, Shape, TensorSpec, elements},
     wording::{counted, nearest},
@@ -125,7 +125,7 @@ impl Preflight {
             idle_limit: model.idle_limit,
             straggling: self.limits.lawful,
             mixes: model.mixes_pipelined.is_some(),
-            restarts: scenario.phases.iter().any(|phase| phase.server == Some(ServerAction::Restart)),
+            restarts: scenario.may_be_restarted(),
             controls: model.controls,
             golden: self.golden.clone(),
         }

@@ -1,5 +1,6 @@
 //! A run from its first look at the server to its last.
 
+mod absences;
 mod after;
 mod alarm;
 mod arrivals;
@@ -54,6 +55,7 @@ pub(crate) use self::disturbance::cannot_disturb;
 #[cfg(test)]
 pub(crate) use self::resources::too_few_files;
 pub use self::{
+    absences::{Absence, Restarts},
     arrivals::Arrived,
     disturbance::Restart,
     health::{Growth, Health, MemorySource, NotReady, ServerMemory},
@@ -154,6 +156,10 @@ pub trait Observer {
     fn verdict(&mut self, _so_far: RunResult) {}
     /// The run was interrupted and waits for what is under way.
     fn interrupted(&mut self, _drain: Duration) {}
+    /// The server went away; the run waits for it for so long.
+    fn away(&mut self, _within: Duration) {}
+    /// The server was away and is ready again.
+    fn back(&mut self, _absence: Absence) {}
     /// What a person should know although it says nothing about the server's behaviour, in one line.
     fn trouble(&mut self, _what: &str) {}
 }
@@ -223,6 +229,8 @@ pub struct RunResult {
     pub longest_wait: Option<LongestWait>,
     /// What became of connections that the server ended in good order.
     pub go_aways: GoAways,
+    /// How often the server was away and came back, where the run reconnects.
+    pub restarts: Restarts,
     /// What the server said of itself during the run; none where that is not known.
     pub health: Option<Health>,
     /// What happened in each second, or in each of longer intervals.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::values::some_seconds;
+use super::values::{milliseconds, some_seconds};
+use workload::scenario::Millis;
 
 /// What a run that lasts for hours needs.
 #[derive(Clone, Debug, Default, Args)]
@@ -14,6 +15,12 @@ pub struct SoakArgs {
     /// A killed run leaves this checkpoint. Its JSON has `"complete": false`.
     #[arg(long, value_name = "TIME", value_parser = some_seconds, help_heading = "Output")]
     pub checkpoint: Option<Duration>,
+    /// Wait this long for a server that goes away, such as 2m, and go on when it is ready again
+    ///
+    /// The report says when the server was away. Sequences that lived then are not judged. Without this flag the run ends with the
+    /// violation server-died.
+    #[arg(long, value_name = "TIME", value_parser = milliseconds, help_heading = "What to check")]
+    pub reconnect: Option<Millis>,
 }
 
 impl SoakArgs {

@@ -27,8 +27,8 @@ use crate::{
     cli::{EndpointArgs, StressArgs, quoted, with_hints},
     frame::HistoryPlan,
     preflight::Preflight,
-    report::{Extent, LiveLines, PlantedFault, Summary, write_preflight, write_text},
-    run::{Asked, Observer, Progress, Restart, RunResult, Setup, SoFar, run},
+    report::{Extent, LiveLines, PlantedFault, Summary, describe_absence, write_preflight, write_text},
+    run::{Absence, Asked, Observer, Progress, Restart, RunResult, Setup, SoFar, run},
 };
 use oracle::Violation;
 use reference::{Options, Planted, Server};
@@ -218,6 +218,7 @@ pub(super) fn load_words(args: &StressArgs, scenario: &Scenario) -> Vec<String> 
         args.find_limit.map(|range| format!("--find-limit {range}")),
         args.duration.map(|seconds| format!("--duration {seconds}s")),
         args.response_limit.map(|limit| format!("--response-limit {}ms", limit.duration().as_millis())),
+        args.soak.reconnect.map(|limit| format!("--reconnect {}ms", limit.duration().as_millis())),
         args.require_claims.then(|| "--require-claims".to_owned()),
     ];
     let thresholds = args.fail_if.iter().map(|threshold| format!("--fail-if {}", quoted(&threshold.to_string())));
@@ -321,6 +322,14 @@ impl Observer for Terminal<'_> {
     fn verdict(&mut self, so_far: RunResult) {
         let summary = self.summary(so_far);
         self.display.suspend(|| print_beside(|out| write_text(&summary, self.extent, out)));
+    }
+
+    fn away(&mut self, within: Duration) {
+        self.trouble(&format!("the server does not answer: waiting up to {within:?} until it is ready again"));
+    }
+
+    fn back(&mut self, absence: Absence) {
+        self.trouble(&format!("the server is ready again: it was away {}", describe_absence(&absence)));
     }
 
     fn trouble(&mut self, what: &str) {

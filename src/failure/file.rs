@@ -186,6 +186,7 @@ impl Failure {
         // that is merely late is taken for lost.
         scenario.limits.lost_after_ms = scenario.limits.lost_after_ms.min(LOST_AFTER);
         scenario.limits.response_ms = None;
+        scenario.limits.reconnect_ms = None;
         let steps = self.conversations.iter().map(Conversation::messages).max().unwrap_or(1);
         let longest = u32::try_from(steps).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX);
         let length = &mut scenario.populations[0].length;

@@ -159,8 +159,7 @@ fn sequences_together(scenario: &Scenario) -> u32 {
         let Network { cut, black_hole, .. } = &population.network;
         cut.is_some() || black_hole.is_some() || population.draws_any(Trait::Cuts)
     };
-    let is_disturbed = scenario.phases.iter().any(|phase| phase.server.is_some());
-    if is_disturbed || scenario.populations.iter().any(is_cut) { 8 } else { 2 }
+    if scenario.may_be_disturbed() || scenario.populations.iter().any(is_cut) { 8 } else { 2 }
 }
 
 /// A model whose shape is fixed takes one number of elements, and one whose shape is open not more than are sent.

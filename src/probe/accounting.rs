@@ -60,6 +60,11 @@ impl Baseline {
         })
     }
 
+    /// How many requests the model had executed, if its counts stood still.
+    pub(crate) fn executed(&self) -> Option<u64> {
+        self.0.as_ref().ok().map(|said| said.counted.success)
+    }
+
     /// Compares how far the counts rose with what was sent and answered.
     pub(crate) async fn compare(
         &self,

@@ -9,7 +9,7 @@ use wire::transport::{Access, CallError, Client, Link};
 use workload::{event::Nanos, scenario::Scenario};
 
 /// The server may be restarting when a stream breaks: it is asked twice whether it is there.
-const SECOND_LOOK: Duration = Duration::from_millis(500);
+pub(crate) const SECOND_LOOK: Duration = Duration::from_millis(500);
 
 /// A server and a model as a run knows them.
 #[derive(Clone, Copy, Debug)]

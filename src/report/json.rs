@@ -15,7 +15,7 @@ use crate::{
     preflight::Part,
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
     recorder::{self, Counts, Found, Tally, Times},
-    run::{Arrived, End, Health, Memory, Origin, PhaseSpan},
+    run::{Arrived, End, Health, Memory, Origin, PhaseSpan, Restarts},
 };
 use oracle::{
     Evidence, LongestWait, Place, Violation, ViolationKind,
@@ -125,6 +125,9 @@ pub(super) struct Document<'s> {
     /// What became of connections that the server ended in good order (GOAWAY); where there were any.
     #[serde(skip_serializing_if = "GoAways::is_none")]
     go_aways: GoAways,
+    /// How often the server was away and came back; where it was.
+    #[serde(skip_serializing_if = "Restarts::is_none")]
+    restarts: &'s Restarts,
     /// What judged the outputs of a model without a formula; where the run had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     golden: Option<Judged<'s>>,
@@ -399,6 +402,7 @@ impl<'s> Document<'s> {
             pacing: tally.pacing.as_deref().map(Into::into),
             longest_wait: result.longest_wait.as_ref(),
             go_aways: result.go_aways,
+            restarts: &result.restarts,
             golden: result.preflight.golden.as_ref().map(|golden| Judged {
                 identity: &golden.identity,
                 facts: &golden.facts,

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 pub use self::clues::evidence;
 pub(super) use self::verdict::{doubt, missed, threshold};
+use crate::run::Absence;
 use oracle::{
     Answer, CountBounds, Disorder, Evidence, Leak, Place, Purpose, Sender, State, Subject, Taken, Violation,
     ViolationKind,
@@ -44,6 +45,17 @@ pub fn describe(violation: &Violation) -> String {
     let place = violation.place.as_ref().map_or_else(String::new, place);
     let Description { sent, expected, seen } = Description::of(violation);
     format!("{} {}{place}: sent {sent}; expected {expected}; saw {seen}", violation.kind, at(violation))
+}
+
+/// When the server was away, and whether it is known to be another one since.
+pub(crate) fn absence(Absence { at_ns, lasted_ns, is_another }: &Absence) -> String {
+    let who = match is_another {
+        Some(true) => "another process since, or its model loaded anew",
+        Some(false) => "the same process since",
+        None => "whether it is another process is not known",
+    };
+    let seconds = |ns: &Nanos| Duration::from_nanos(*ns).as_secs_f64();
+    format!("at {:.1} s for {:.1} s ({who})", seconds(at_ns), seconds(lasted_ns))
 }
 
 /// When a violation was seen.

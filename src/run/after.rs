@@ -33,6 +33,14 @@ impl Prepared {
         interrupts: &mut mpsc::Receiver<()>,
     ) -> Result<RunResult, RunError> {
         let Self { client, baseline, shared, alone, .. } = self;
+        if shared.absences.away_since().is_some() && result.interrupted == Interrupted(false) {
+            // Its time is not over only because the run is.
+            tokio::select! {
+                _ = shared.server_survives("it was away when the run ended") => {}
+                Some(()) = interrupts.recv() => result.interrupted = Interrupted(true),
+            }
+        }
+        result.restarts = shared.absences.restarts();
         for violation in alone {
             result.add(violation.clone(), observer);
         }
@@ -72,7 +80,7 @@ impl Prepared {
         result.go_aways = shared.access.gone_away();
         let put_back = if shared.liveness.gone.get().is_none() { self.hands.put_back().await } else { Ok(()) };
         // A server may die of what it was left with when the last stream closed, or of being put back.
-        if result.broken_off.is_none() {
+        if result.broken_off.is_none() && shared.absences.away_since().is_none() {
             let why = put_back.as_ref().err().map_or("it did not answer after the run", String::as_str);
             shared.server_is_there(why).await;
         }

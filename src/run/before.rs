@@ -85,7 +85,8 @@ impl Prepared {
         observer.found(&preflight);
         let (model, quiet) = (&scenario.target.model, scenario.limits.quiet_ms.duration());
         let baseline = if preflight.has_statistics { Some(Baseline::take(&client, model, quiet).await) } else { None };
-        let shared = Arc::new(Shared::new(setup, (preflight, origin), access));
+        let executed = baseline.as_ref().and_then(Baseline::executed);
+        let shared = Arc::new(Shared::new(setup, (preflight, origin), access, executed));
         let prepared = Self { client, baseline, alone, hands, looker, shared };
         Ok((prepared, begun))
     }

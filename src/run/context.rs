@@ -31,8 +31,20 @@ pub(super) struct StreamContext {
     due: Option<Due>,
     /// Whether the client waited for the server, or began late because no worker was free, and is not on time again.
     is_behind: bool,
-    /// The unanswered requests of each lane, oldest first, and since when each is waited for.
-    in_flight: [VecDeque<(RequestId, Nanos)>; Lane::MAX as usize],
+    /// The unanswered requests of each lane, oldest first.
+    in_flight: [VecDeque<Unanswered>; Lane::MAX as usize],
+    /// The latest sequence that began without START.
+    without_start: Option<u32>,
+}
+
+/// A request that waits for its answer.
+#[derive(Clone, Copy, Debug)]
+struct Unanswered {
+    request: RequestId,
+    /// Since when it is waited for.
+    since: Nanos,
+    /// Whether a server that is right may reject it.
+    may_be_rejected: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +78,7 @@ impl StreamContext {
             due: None,
             is_behind: false,
             in_flight: Default::default(),
+            without_start: None,
         }
     }
 
@@ -174,22 +187,27 @@ impl StreamContext {
     pub(super) fn on_sent(&mut self, lane: Lane, step: &Step, now: Nanos) {
         self.began.get_or_insert(now);
         self.due = None;
-        self.in_flight[lane.index()].push_back((step.request, now));
+        let sequence = step.request.sequence;
+        if step.is_first() && !step.start {
+            self.without_start = Some(sequence);
+        }
+        let may_be_rejected = step.special.is_some() || self.without_start == Some(sequence);
+        self.in_flight[lane.index()].push_back(Unanswered { request: step.request, since: now, may_be_rejected });
         self.acts.pop_front();
     }
 
     /// A request was answered, in whatever way.
     pub(super) fn on_outcome(&mut self, lane: Lane, request: RequestId) {
         let in_flight = &mut self.in_flight[lane.index()];
-        if let Some(index) = in_flight.iter().position(|(waiting, _)| *waiting == request) {
+        if let Some(index) = in_flight.iter().position(|its| its.request == request) {
             in_flight.remove(index);
         }
     }
 
     /// Nothing was read up to now: what is unanswered is waited for from now on.
     pub(super) fn read_on(&mut self, now: Nanos) {
-        for (_, since) in self.in_flight.iter_mut().flatten() {
-            *since = now;
+        for its in self.in_flight.iter_mut().flatten() {
+            its.since = now;
         }
     }
 
@@ -207,18 +225,24 @@ impl StreamContext {
 
     /// Since when the oldest unanswered request is waited for.
     pub(super) fn waits_since(&self) -> Option<Nanos> {
-        self.in_flight.iter().filter_map(|lane| lane.front()).map(|(_, since)| *since).min()
+        self.in_flight.iter().filter_map(|lane| lane.front()).map(|its| its.since).min()
     }
 
     /// The lane whose oldest request has waited for longest.
     pub(super) fn slowest(&self) -> Lane {
-        let fronts = (0..).zip(&self.in_flight).filter_map(|(lane, waiting)| Some((waiting.front()?.1, Lane(lane))));
+        let fronts =
+            (0..).zip(&self.in_flight).filter_map(|(lane, waiting)| Some((waiting.front()?.since, Lane(lane))));
         fronts.min().map_or(Lane::FIRST, |(_, lane)| lane)
     }
 
     /// The request of a lane that has waited for longest.
     pub(super) fn oldest(&self, lane: Lane) -> Option<RequestId> {
-        Some(self.in_flight[lane.index()].front()?.0)
+        Some(self.in_flight[lane.index()].front()?.request)
+    }
+
+    /// Whether a request is waited for that a server that is right answers with a response.
+    pub(super) fn is_to_be_answered(&self, lane: Lane, request: RequestId) -> bool {
+        self.in_flight[lane.index()].iter().any(|its| its.request == request && !its.may_be_rejected)
     }
 
     pub(super) fn unanswered(&self, lane: Lane) -> usize {

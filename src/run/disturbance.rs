@@ -124,6 +124,11 @@ impl Disturbances {
         self.over.notify_waiters();
     }
 
+    /// One begins: to be told before anything happens of which somebody may see a consequence.
+    pub(super) fn begin(&self) {
+        self.count.fetch_add(1, AcqRel);
+    }
+
     pub(super) fn end(&self, now: Nanos) {
         // Told before the count, so that whoever sees the end sees when it was.
         self.over_at.store(now, Release);
@@ -180,7 +185,7 @@ impl Hands {
     pub(super) async fn act(&self, action: ServerAction, shared: &Shared) -> Result<String, String> {
         let began = Instant::now();
         // Told before anything happens, so that nobody sees a consequence first.
-        shared.disturbances.count.fetch_add(1, AcqRel);
+        shared.disturbances.begin();
         self.carry_out(action).await?;
         self.await_service().await?;
         shared.disturbances.end(shared.clock.now());

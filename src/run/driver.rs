@@ -14,7 +14,7 @@ use super::{
 use wire::transport::{Dialer, Link, Message, Outgoing, RequestTemplate, Stream};
 use workload::{
     conversation::{Connection, Lane, Transport},
-    event::{Cut, Disturbance, EventKind, Nanos},
+    event::{Cut, Disturbance, EventKind, Nanos, Received},
 };
 
 /// How long a deadline that has passed waits on for what the process itself may have been too slow to read.
@@ -101,6 +101,10 @@ impl Driver {
                     let held_up_since = held_up.so_far().saturating_sub(held_up_before);
                     held_up_before = held_up.so_far();
                     if self.is_overdue(out.shared.lost_after(), timer.as_mut(), held_up_since, out) {
+                        if self.survived("no response", out).await? {
+                            timer.as_mut().reset(Instant::now() + limit);
+                            continue;
+                        }
                         return Err(self.give_up(out));
                     }
                 }
@@ -215,7 +219,31 @@ impl Driver {
         }
     }
 
+    /// Whether the server was away of late, and has come back: then what looks wrong may be a consequence of that. Where the run does not
+    /// reconnect nobody asks. Without the server the conversation is over.
+    async fn survived(&mut self, reason: &str, out: &Out) -> Result<bool, CutShort> {
+        if out.shared.reconnects().is_none() {
+            return Ok(false);
+        }
+        let before = self.heeded;
+        if !out.shared.server_survives(reason).await {
+            for lane in self.streams.open_lanes() {
+                self.end(lane, Cut::Interrupted, out);
+            }
+            self.context.abandon();
+            return Err(CutShort);
+        }
+        self.heed(out);
+        Ok(self.heeded != before)
+    }
+
     async fn take_in(&mut self, lane: Lane, message: Message, out: &Out) -> Result<Suspicious, CutShort> {
+        if let Message::Received(received) = &message
+            && let Received { result: Err(text), .. } = received
+            && received.request().is_some_and(|request| self.context.is_to_be_answered(lane, request))
+        {
+            self.survived(text, out).await?;
+        }
         self.heed(out);
         if matches!(message, Message::Received(_) | Message::End) {
             self.streams.heard_of(lane);
@@ -253,9 +281,10 @@ impl Driver {
         out.shared.disturbances.over().await;
         let cut = match on_purpose {
             Some(cut) => cut,
-            None if out.shared.server_is_there(cut.reason()).await => cut,
+            None if out.shared.server_survives(cut.reason()).await => cut,
             None => Cut::Interrupted,
         };
+        self.heed(out);
         out.tell(self.context.id, lane, EventKind::Cut(cut));
         self.context.forget(lane);
         self.cut(out)
@@ -286,6 +315,10 @@ impl Driver {
                     let more = held_up.saturating_sub(held_up_before).max(deadline.elapsed());
                     if more > GRACE / 2 {
                         (deadline, held_up_before) = (Instant::now() + more.max(GRACE), held_up);
+                        continue;
+                    }
+                    if self.survived("a stream did not end", out).await? {
+                        deadline = Instant::now() + limit;
                         continue;
                     }
                     suspicious = self.not_closed(lane, out);

@@ -112,6 +112,8 @@ struct Course<'r> {
     memory: Memory,
     watched: Watched,
     timetable: Timetable,
+    /// Whether the server was away at the last look, and how often it had come back.
+    absence: (bool, u64),
 }
 
 impl<'r> Course<'r> {
@@ -125,8 +127,9 @@ impl<'r> Course<'r> {
             beside: Vec::new(),
             watch: Watch::new(),
             memory: Memory::default(),
-            watched: Watched::of(&shared.setup.scenario),
+            watched: Watched::of(&shared.setup.scenario, shared.reconnects().is_some()),
             timetable: Timetable::new(&shared.setup.so_far),
+            absence: (false, 0),
         }
     }
 
@@ -156,8 +159,23 @@ impl<'r> Course<'r> {
         let progress = self.shared.progress();
         observer.progress(&progress);
         self.memory.look(progress.elapsed);
+        self.tell_absences(observer);
         self.tell_what_is_wanted(progress.elapsed, observer);
         self.watch.should_abort(self.shared, &progress)
+    }
+
+    /// Tells that the server went away, and that it came back.
+    fn tell_absences(&mut self, observer: &mut dyn Observer) {
+        let Some(within) = self.shared.reconnects() else { return };
+        let (was_away, told) = self.absence;
+        let (is_away, restarts) = (self.shared.absences.away_since().is_some(), self.shared.absences.restarts());
+        if let Some(absence) = restarts.absences.last().filter(|_| restarts.count > told && !restarts.is_cut_short()) {
+            observer.back(*absence);
+        }
+        if is_away && !was_away {
+            observer.away(within);
+        }
+        self.absence = (is_away, restarts.count);
     }
 
     /// Tells what the run has shown so far, where that is wanted and the threads have said what they counted.
@@ -186,7 +204,6 @@ impl<'r> Course<'r> {
         elapsed: Duration,
         observer: &mut dyn Observer,
     ) -> RunResult {
-        self.memory.look_at_end();
         self.watched.collect(&self.shared.seconds);
         // What is looked at after it is as in one that was interrupted, until it is looked at.
         let (mut result, left) = self.result(counted, conducted, elapsed, "the run was interrupted");
@@ -210,6 +227,8 @@ impl<'r> Course<'r> {
         let Self { shared, watched, beside, .. } = self;
         tally.reached.add(&reached);
         count_others(&mut tally, beside, of_all);
+        let mut memory = self.memory;
+        memory.look_at_end();
         let concluded = watched.clone().conclude(shared.clock.now(), &shared.progress(), elapsed);
         let Concluded { health, series, thresholds, left } = concluded;
         let result = RunResult {
@@ -222,10 +241,11 @@ impl<'r> Course<'r> {
             idle_limit: IdleSearch::NotAsked,
             end: End::Known,
             recorded: None,
+            restarts: shared.absences.restarts(),
             go_aways: shared.access.gone_away(),
             elapsed,
             cpu_us: cpu_us().saturating_sub(self.cpu_before),
-            memory: self.memory,
+            memory,
             interrupted: Interrupted(self.watch.interrupted),
             tally,
             violations: self.kept.clone(),

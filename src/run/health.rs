@@ -145,6 +145,9 @@ impl Looker {
             Some(MemorySource::Process(pid)) => cpu_us_of(pid),
             _ => None,
         };
+        if let Some(statistics) = &statistics {
+            shared.counted(statistics.counted.success, before);
+        }
         let is_disturbed = shared.disturbances.is_under_way() || shared.disturbances.count() != before;
         Look {
             is_disturbed,
@@ -185,6 +188,8 @@ pub(super) struct Watched {
     disturbed_at: Option<Nanos>,
     /// Violations of the last look: the next one tells what was executed meanwhile.
     found: Vec<Open>,
+    /// Whether somebody may restart the server, which says that it is not ready before it goes away.
+    reconnects: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -207,12 +212,17 @@ pub(super) struct Concluded {
 }
 
 impl Watched {
-    pub(super) fn of(scenario: &Scenario) -> Self {
-        Self { gauges: Gauges::of(scenario), ..Self::default() }
+    /// Of a run of this scenario, which reconnects or does not.
+    pub(super) fn of(scenario: &Scenario, reconnects: bool) -> Self {
+        Self { gauges: Gauges::of(scenario), reconnects, ..Self::default() }
     }
 
     /// Takes in a look. Returns the violations of the look before.
     pub(super) fn take(&mut self, look: Look, now: Nanos, progress: &Progress) -> Vec<Violation> {
+        let is_disturbed = look.is_disturbed || look.disturbances != self.disturbances;
+        if is_disturbed && self.reconnects {
+            self.ask_for_what_is_open();
+        }
         let violations = self.violations(progress.completed);
         self.series.began = SystemTime::now().checked_sub(Duration::from_nanos(now));
         let sample = Sample {
@@ -229,7 +239,6 @@ impl Watched {
         };
         self.series.sample(sample);
         self.gauges.sample(&sample);
-        let is_disturbed = look.is_disturbed || look.disturbances != self.disturbances;
         if is_disturbed {
             (self.disturbances, self.disturbed_at) = (look.disturbances, Some(now));
         }
@@ -281,9 +290,20 @@ impl Watched {
         self.found.extend(Some(open).filter(|_| !asked_for));
     }
 
-    fn violations(&mut self, executed: u64) -> Vec<Violation> {
+    /// A server that was restarted was not ready because somebody ended it.
+    fn ask_for_what_is_open(&mut self) {
+        for span in &mut self.open {
+            (span.asked_for, self.health.not_ready[span.index].asked_for) = (true, true);
+        }
         let spans = &self.health.not_ready;
-        self.found.drain(..).map(|found| found.violation(spans[found.index].from_ns, executed)).collect()
+        self.found.retain(|found| spans[found.index].until_ns.is_some());
+    }
+
+    fn violations(&mut self, executed: u64) -> Vec<Violation> {
+        let (spans, waits) = (&self.health.not_ready, self.reconnects);
+        // What is not ready yet may be about to go away.
+        let is_known = |found: &mut Open| !waits || spans[found.index].until_ns.is_some();
+        self.found.extract_if(.., is_known).map(|found| found.violation(spans[found.index].from_ns, executed)).collect()
     }
 
     /// Takes in the seconds that are over.
@@ -305,6 +325,7 @@ impl Watched {
 
     /// What is known when the run is over, which took so long.
     pub(super) fn conclude(mut self, now: Nanos, progress: &Progress, elapsed: Duration) -> Concluded {
+        self.reconnects = false;
         let mut violations = self.violations(progress.completed);
         for span in self.open {
             self.health.not_ready[span.index].executed = progress.completed.saturating_sub(span.executed);

@@ -12,6 +12,7 @@ use std::{
 
 use super::{
     Origin, PhaseSpan, Progress, Setup,
+    absences::Absences,
     alarm::Alarms,
     arrivals::{Arrivals, Arrived},
     disturbance::Disturbances,
@@ -57,6 +58,7 @@ pub(super) struct Shared {
     /// By population: the iterations that begin at a rate. None of those that are given do.
     pub(super) arrivals: Vec<Option<Arrivals>>,
     pub(super) disturbances: Disturbances,
+    pub(super) absences: Absences,
     pub(super) seconds: Seconds,
     pub(super) snapshots: Arc<Snapshots>,
     pub(super) threads: Vec<ThreadProgress>,
@@ -65,7 +67,13 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(setup: Setup, (preflight, origin): (Preflight, Origin), access: Access) -> Self {
+    /// `executed` is how many requests the model had executed before, where it tells.
+    pub(super) fn new(
+        setup: Setup,
+        (preflight, origin): (Preflight, Origin),
+        access: Access,
+        executed: Option<u64>,
+    ) -> Self {
         let scenario = &setup.scenario;
         let threads = thread_count(scenario);
         let takes =
@@ -84,6 +92,7 @@ impl Shared {
             gate: Gate::new(threads),
             liveness: Liveness::default(),
             disturbances: Disturbances::default(),
+            absences: Absences::new(executed),
             seconds: Seconds::default(),
             snapshots: Arc::new(Snapshots::new(threads)),
             threads: (0..threads).map(|_| ThreadProgress::default()).collect(),

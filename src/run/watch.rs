@@ -42,7 +42,11 @@ impl Watch {
         self.looked_at = Instant::now();
         self.answered_at += late;
         // A server that owes no answer is silent, too; it owes none to what was cut, and none while it is disturbed.
-        let owes_nothing = !shared.clock.has_started() || progress.waiting() == 0 || shared.disturbances.is_under_way();
+        // While it is looked for, what came from it is not read.
+        let owes_nothing = !shared.clock.has_started()
+            || progress.waiting() == 0
+            || shared.disturbances.is_under_way()
+            || shared.absences.is_looked_for();
         // Nor does it owe what the network took; what is sent then has a right to be waited for as long.
         let is_taken = shared.network_takes && progress.abandoned != self.abandoned;
         self.abandoned = progress.abandoned;

@@ -50,9 +50,25 @@ pub struct Serve {
 
 impl Serve {
     pub fn start(options: &[&str]) -> Self {
+        Self::at(["0", "0", "0"], options)
+    }
+
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        self.process.kill().and_then(|()| self.process.wait()).expect("it can be ended");
+    }
+
+    /// A server at the ports of this one, which has ended.
+    pub fn again(&self, options: &[&str]) -> Self {
+        let port = |address: &'_ str| address.rsplit_once(':').expect("a port").1.to_owned();
+        let ports = [&self.address, &self.http, &self.metrics].map(|address| port(address));
+        Self::at(ports.each_ref().map(String::as_str), options)
+    }
+
+    fn at([grpc, http, metrics]: [&str; 3], options: &[&str]) -> Self {
         let mut command = tool();
         command
-            .args(["serve", "--grpc-port", "0", "--http-port", "0", "--metrics-port", "0"])
+            .args(["serve", "--grpc-port", grpc, "--http-port", http, "--metrics-port", metrics])
             .args(options)
             .stdout(Stdio::piped());
         let mut process = command.spawn().expect("it runs");

@@ -44,6 +44,7 @@ mod repository;
 mod run;
 mod series;
 mod slots;
+mod soak;
 mod suite;
 mod thresholds;
 mod transports;

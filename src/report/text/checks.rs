@@ -9,7 +9,7 @@ use crate::{
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, SlotFinding},
     recorder::Pacing,
     report::{Claimed, PlantedFault, Summary, Verdict, words},
-    run::{Arrived, End, Growth, Health, NotReady, PhaseSpan, RunResult, ServerMemory},
+    run::{Arrived, End, Growth, Health, NotReady, PhaseSpan, Restarts, RunResult, ServerMemory},
 };
 use oracle::{
     Holder, LongestWait,
@@ -20,6 +20,19 @@ use workload::wording::counted;
 
 /// The holders of slots that the usual report names; the wide one names all.
 const HOLDERS_SHOWN: usize = 4;
+
+/// The absences of the server that the usual report names; the wide one names all that are kept.
+const ABSENCES_SHOWN: usize = 3;
+
+/// When the server was away, and how it came back.
+pub(super) fn restarts(restarts: &Restarts, extent: Extent) -> Option<Line> {
+    let most = if extent == Extent::Wide { usize::MAX } else { ABSENCES_SHOWN };
+    let shown: Vec<_> = restarts.absences.iter().take(most).map(words::absence).collect();
+    let more = restarts.count.saturating_sub(shown.len() as u64);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    let text = format!("{}: {}{more}", counted(restarts.count, "time"), shown.join(", "));
+    (restarts.count > 0).then(|| Line::odd("server away", text))
+}
 
 /// How often the same steps had the same outputs, where no calibration measured what they have to be.
 fn repeated(result: &RunResult) -> Option<Line> {
@@ -63,6 +76,7 @@ pub(super) fn basis(summary: &Summary, extent: Extent) -> Vec<Line> {
     let kept = result.thresholds.iter().filter(|found| found.measured && !found.missed);
     lines.extend(kept.map(|found| Line::fine("threshold", words::threshold(found))));
     lines.extend(go_aways(result.go_aways));
+    lines.extend(restarts(&result.restarts, extent));
     if let Some(its) = &result.health {
         lines.extend(health(its, summary.embedded.is_some()));
     }

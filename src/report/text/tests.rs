@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{
     checks::{
         accounting, go_aways, health as health_lines, history, idle_limit, longest_wait, pending, phases, planted,
-        slots as slots_line,
+        restarts, slots as slots_line,
     },
     line::Line,
     tables::{mean_batch, mean_step, memory},
@@ -25,7 +25,7 @@ use crate::{
         PlantedFault,
         mean_step::{InServer, MeanBatch, MeanStep},
     },
-    run::{Growth, Health, Memory, NotReady, PhaseSpan, RunError, ServerMemory, too_few_files},
+    run::{Absence, Growth, Health, Memory, NotReady, PhaseSpan, Restarts, RunError, ServerMemory, too_few_files},
 };
 use oracle::{CountBounds, Holder, Leak, LongestWait, Violation, ViolationKind, diagnosis::Cause, history::Kept};
 use wire::transport::GoAways;
@@ -133,6 +133,13 @@ fn connections_and_waits() -> String {
                 LongestWait { population: population.clone(), correlation_id, at_ns: 1_000_000, waited_ms: 9, holders };
             all.push(longest_wait(&longest, extent));
         }
+    }
+    let absence = |is_another| Absence { at_ns: 61_200_000_000, lasted_ns: 3_400_000_000, is_another };
+    let absences: Vec<_> = [Some(true), Some(false), None, None].map(absence).into();
+    for extent in [Extent::Usual, Extent::Wide] {
+        all.extend(restarts(&Restarts::default(), extent));
+        all.extend(restarts(&Restarts { count: 1, absences: absences[..1].to_vec() }, extent));
+        all.extend(restarts(&Restarts { count: 5, absences: absences.clone() }, extent));
     }
     let span = |server: Option<ServerAction>| PhaseSpan {
         name: "second".to_owned(),

@@ -17,7 +17,11 @@ fn look(server: Option<bool>, model: Option<bool>) -> Look {
 
 /// What comes of these looks, one each second, with ten requests answered between them.
 fn watched(looks: &[Look]) -> (Health, Vec<Violation>) {
-    let (mut watched, mut violations) = (Watched::default(), Vec::new());
+    watched_by(Watched { reconnects: false, ..Watched::default() }, looks)
+}
+
+fn watched_by(mut watched: Watched, looks: &[Look]) -> (Health, Vec<Violation>) {
+    let mut violations = Vec::new();
     let mut now = 0;
     for (look, answered) in looks.iter().zip((10..).step_by(10)) {
         now += SECOND;
@@ -67,6 +71,21 @@ fn a_server_that_is_not_ready_and_answers_nothing_may_be_ending() {
     assert_eq!(violations.len(), 1);
     let Concluded { health, left: rest, .. } = watched.conclude(3 * SECOND, &progress(7, 0), Duration::from_secs(3));
     assert_eq!((health.asked, health.unanswered, rest), (4, 3, Vec::new()));
+}
+
+#[test]
+fn a_server_that_is_about_to_be_restarted_may_say_that_it_is_not_ready() {
+    let no = look(Some(false), Some(true));
+    let (away, back) = (Look { disturbances: 1, is_disturbed: true, ..no }, Look { disturbances: 2, ..yes() });
+    let reconnecting = |looks: &[Look]| watched_by(Watched { reconnects: true, ..Watched::default() }, looks);
+    let (health, violations) = reconnecting(&[yes(), no, no, away, back, back]);
+    assert_eq!(violations, []);
+    assert!(health.not_ready.iter().all(|span| span.asked_for), "{health:?}");
+    // One that is not restarted, and one that says so long before, have no reason.
+    for looks in [&[yes(), no, no, yes(), yes()][..], &[yes(), no, no], &[yes(), no, yes(), away, back]] {
+        assert_eq!(reconnecting(looks).1.len(), 1, "{looks:?}");
+    }
+    assert_eq!(watched(&[yes(), no, no, away, back]).1.len(), 1, "a run that does not reconnect");
 }
 
 #[test]

@@ -308,6 +308,14 @@ impl Spool {
             let index = self.done.iter().position(|part| !self.is_near(part)).unwrap_or(self.done.len() - 1);
             self.drop_part(index);
         }
+        self.forget_violations();
+    }
+
+    /// Forgets violations that nothing is near any more, and nothing will be.
+    fn forget_violations(&mut self) {
+        let (done, latest) = (&self.done, self.latest);
+        let touches = |from, until| move |part: &Part| part.from <= until && from <= part.until;
+        self.near_violations.retain(|&(from, until)| until >= latest || done.iter().any(touches(from, until)));
     }
 
     fn is_near(&self, part: &Part) -> bool {

@@ -174,6 +174,9 @@ pub struct Limits {
     /// A threshold: an answer that takes longer misses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_ms: Option<Millis>,
+    /// How long a server that goes away is waited for; without it that is a violation at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconnect_ms: Option<Millis>,
 }
 
 /// The count of the model's slots after the run.
@@ -219,6 +222,20 @@ impl Scenario {
     /// How many workers there are.
     pub fn workers(&self) -> u32 {
         self.populations.iter().map(|population| population.load.workers.get()).sum()
+    }
+
+    /// Whether the server may be restarted in the run, by the scenario or by somebody else.
+    pub fn may_be_restarted(&self) -> bool {
+        self.limits.reconnect_ms.is_some() || self.does_to_server(|action| action == ServerAction::Restart)
+    }
+
+    /// Whether the server may be restarted in the run, or its model be loaded anew.
+    pub fn may_be_disturbed(&self) -> bool {
+        self.limits.reconnect_ms.is_some() || self.does_to_server(|_| true)
+    }
+
+    fn does_to_server(&self, is_meant: impl Fn(ServerAction) -> bool) -> bool {
+        self.phases.iter().filter_map(|phase| phase.server).any(is_meant)
     }
 
     /// The population that a worker is one of.
@@ -390,6 +407,10 @@ impl Scenario {
                 names => format!("there is no phase '{name}', but {}", names.join(", ")),
             };
             return Err((format!("population[{index}].phase"), problem));
+        }
+        if self.limits.reconnect_ms.is_some() && self.does_to_server(|_| true) {
+            let problem = "a phase restarts the server or reloads the model, so a server that is away cannot be told from that: leave it out";
+            return Err(("limits.reconnect_ms".to_owned(), problem.to_owned()));
         }
         for (index, phase) in self.phases.iter().enumerate() {
             let Phase { name, pause_ms, server } = phase;

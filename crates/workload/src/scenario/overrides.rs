@@ -39,6 +39,8 @@ pub struct Overrides {
     pub response_ms: Option<Millis>,
     /// Beside `fail_if`.
     pub fail_if: Vec<Threshold>,
+    /// In place of `limits.reconnect_ms`.
+    pub reconnect_ms: Option<Millis>,
     /// What it takes to be let in.
     pub access: AccessOverrides,
     /// Whether claims are required although flags make the run smaller than its scenario.
@@ -99,6 +101,7 @@ impl Scenario {
             load.step_interval_ms = overrides.step_interval_ms.or(load.step_interval_ms);
             load.step_jitter_ms = overrides.step_jitter_ms.or(load.step_jitter_ms);
         }
+        self.limits.reconnect_ms = overrides.reconnect_ms.or(self.limits.reconnect_ms);
         self.limits.response_ms = overrides.response_ms.or(self.limits.response_ms);
         self.fail_if.extend(overrides.fail_if);
         let loads = self.populations.iter().map(|population| &population.load);

@@ -91,6 +91,7 @@ keys! {
     "limits.settle_ms" "ms" "how long the tool waits for the model's statistics to settle after the last response";
     "limits.quiet_ms" "ms" "how long nobody else may use the model before and after the run";
     "limits.response_ms" "ms" "threshold: exit code 5 if a response takes longer; --response-limit replaces it";
+    "limits.reconnect_ms" "ms" "how long a server that goes away is waited for; without it that is a violation at once; --reconnect replaces it";
     "slots.check" "true or false" "whether the tool counts the model's slots after the run";
     "slots.max" "1 to 10000" "the tool does not count the slots of a model with more slots";
     "slots.wait_ms" "ms" "longest idle limit that the tool waits for before it counts the slots";
@@ -158,7 +159,7 @@ mod tests {
             "target.endpoint = 'grpcs://h:1'\ntarget.tls = { ca = 'a', client_cert = 'b', client_key = 'c', server_name = 'd' }
              target.headers = ['a: b']\ntarget.compression = 'gzip'\ntarget.connect_timeout_ms = 1\ntarget.keep_alive_ms = 1
              target.keep_alive_timeout_ms = 1\ntarget.message_bytes_max = 1",
-            "target.metrics = 'a:1'\nload.duration_s = 1\nlimits.response_ms = 1\nclaims.backlog = 1\nvalues.list = [1]\nvalues.elements = { min = 1, max = 2 }\nsending.transport = 'grpc-unary'",
+            "target.metrics = 'a:1'\nload.duration_s = 1\nlimits.response_ms = 1\nlimits.reconnect_ms = 1\nclaims.backlog = 1\nvalues.list = [1]\nvalues.elements = { min = 1, max = 2 }\nsending.transport = 'grpc-unary'",
             "load = { rate = '5/s', arrivals = 'poisson', step_interval_ms = 10, step_jitter_ms = 1 }",
             "length.constant = 1",
             "length.uniform = { min = 1, max = 2 }",

@@ -10,7 +10,7 @@ use crate::{
     },
     recorder::{Gauges, Series, Tally, Waits},
     report::{ScenarioOutcome, SuiteResult, SuiteRow, write_suite_header},
-    run::{Arrived, End, Interrupted, Origin, RunResult},
+    run::{Arrived, End, Interrupted, Origin, Restarts, RunResult},
 };
 use oracle::{diagnosis::Explanation, history::Scene};
 use workload::{
@@ -95,6 +95,7 @@ fn summary(text: &str, hints: Hints) -> Summary {
         broken_off: None,
         longest_wait: None,
         go_aways: GoAways::default(),
+        restarts: Restarts::default(),
         health: None,
         series: Series::default(),
         thresholds: Gauges::of(&scenario).conclude(Duration::from_secs(2)),
@@ -290,12 +291,15 @@ pub(super) fn report() -> String {
     let mut cut_off = answered("", 3);
     cut_off.result.end = End::CutOff;
     cut_off.result.tally.patterns[0].unjudged = 1;
-    for its in [&mut its, &mut nothing, &mut cut_off] {
+    let (mut so_far, mut nothing_so_far) = (answered("", 3), summary("", HINTS));
+    so_far.result.end = End::NotYet;
+    nothing_so_far.result.end = End::NotYet;
+    for its in [&mut its, &mut nothing, &mut cut_off, &mut so_far, &mut nothing_so_far] {
         its.scenario.claims = Some(Claims::default());
     }
     let of =
         |its: &Summary| [Extent::Usual, Extent::Wide].map(|extent| plain(|out| write_text(its, extent, out))).concat();
-    [&its, &nothing, &cut_off].map(of).join("\n")
+    [&its, &nothing, &cut_off, &so_far, &nothing_so_far].map(of).join("\n")
 }
 
 pub(super) fn suite() -> String {
