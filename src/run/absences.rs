@@ -126,13 +126,17 @@ impl Shared {
         self.setup.scenario.limits.reconnect_ms.map(Millis::duration)
     }
 
-    /// Takes in how many requests the model had executed when so much had been done to the server.
-    pub(super) fn counted(&self, executed: u64, disturbances: u64) {
+    /// Takes in how many requests the model had executed when so much had been done to the server. Returns whether these are fewer than
+    /// before: then the server was restarted, and may have been so while no request was under way.
+    pub(super) fn has_forgotten(&self, executed: u64, disturbances: u64) -> bool {
         let mut known = self.absences.known();
         // What was asked before a restart says nothing about the server after it.
-        if self.disturbances.count() == disturbances {
-            known.executed = executed;
+        if self.disturbances.count() != disturbances {
+            return false;
         }
+        let before = known.executed;
+        known.executed = before.max(executed);
+        executed < before
     }
 
     /// Whether the server is there after something happened for `reason` that a restart may have caused. Where the run reconnects, a
@@ -152,7 +156,11 @@ impl Shared {
             let is_away = self.absences.away_since().is_some();
             match self.look_for_server().await {
                 // It may count a request a little after it has answered it.
-                Seen::Ready(Some(executed)) if executed < least && is_late => is_late = false,
+                Seen::Ready(Some(executed)) if is_away && executed < least && is_late => {
+                    is_late = false;
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                    continue;
+                }
                 Seen::Ready(executed) => {
                     self.is_back(executed, least);
                     return true;
@@ -188,13 +196,13 @@ impl Shared {
         self.disturbances.begin();
     }
 
-    /// The server is ready. If it was away, or has forgotten what it had executed, it was restarted.
+    /// The server is ready. If it was away, or its counts fell, it was restarted. That it has counted too little alone would be a fault.
     fn is_back(&self, executed: Option<u64>, least: u64) {
         let (now, progress) = (self.clock.now(), self.progress());
         let mut known = self.absences.known();
-        let began_anew = executed.map(|executed| executed < least);
+        let (fell, began_anew) = (executed.map(|its| its < known.executed), executed.map(|its| its < least));
         let since = known.away_since.take();
-        if let Some(at_ns) = since.or((began_anew == Some(true)).then_some(now)) {
+        if let Some(at_ns) = since.or((fell == Some(true)).then_some(now)) {
             if since.is_none() {
                 self.disturbances.begin();
             }

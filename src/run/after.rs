@@ -33,8 +33,8 @@ impl Prepared {
         interrupts: &mut mpsc::Receiver<()>,
     ) -> Result<RunResult, RunError> {
         let Self { client, baseline, shared, alone, .. } = self;
-        if shared.absences.away_since().is_some() && result.interrupted == Interrupted(false) {
-            // Its time is not over only because the run is.
+        if shared.reconnects().is_some() && result.interrupted == Interrupted(false) {
+            // It may be away, or have been restarted when no request was under way.
             tokio::select! {
                 _ = shared.server_survives("it was away when the run ended") => {}
                 Some(()) = interrupts.recv() => result.interrupted = Interrupted(true),

@@ -146,7 +146,10 @@ impl Looker {
             _ => None,
         };
         if let Some(statistics) = &statistics {
-            shared.counted(statistics.counted.success, before);
+            let has_forgotten = shared.has_forgotten(statistics.counted.success, before);
+            if has_forgotten && shared.reconnects().is_some() {
+                shared.server_survives("the model's counts began anew").await;
+            }
         }
         let is_disturbed = shared.disturbances.is_under_way() || shared.disturbances.count() != before;
         Look {
