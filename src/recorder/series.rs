@@ -6,7 +6,7 @@ use std::{
     time::SystemTime,
 };
 
-use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer, V2Serializer};
 
 use super::Times;
 use oracle::Offered;
@@ -75,6 +75,7 @@ pub(crate) struct Sample {
 pub(crate) struct Packed(Vec<u8>);
 
 impl Packed {
+    /// Quickly, for a thread that has other things to do.
     fn of(times: &Times) -> Self {
         let mut bytes = Vec::new();
         if times.count() > 0 {
@@ -101,14 +102,16 @@ impl Packed {
         if self.0.is_empty() { Times::default() } else { unpacked(&self.0).expect("it was packed here") }
     }
 
+    /// Adds others, and keeps all in the form that takes the least memory: it stays until the run ends.
     fn add(&mut self, other: &Self) {
-        if self.0.is_empty() {
-            self.0.clone_from(&other.0);
-        } else if !other.0.is_empty() {
-            let mut times = self.times();
-            times.add(&other.times());
-            *self = Self::of(&times);
+        if other.0.is_empty() {
+            return;
         }
+        let mut times = self.times();
+        times.add(&other.times());
+        self.0.clear();
+        V2DeflateSerializer::new().serialize(&times.0, &mut self.0).expect("memory takes them");
+        self.0.shrink_to_fit();
     }
 }
 
@@ -359,6 +362,19 @@ mod tests {
         }
         assert_eq!(shown(&series), [(2, 2, 2), (1, 1, 3), (0, 0, 0), (0, 0, 0), (2, 2, 5)]);
         assert!(now.end().is_none() && now.go_on(9_000_000_000).is_none(), "nothing happened since");
+    }
+
+    #[test]
+    fn what_is_kept_takes_less_memory_than_what_comes() {
+        let mut now = Now { counted: Counted { requests: 1, ..Counted::default() }, ..Now::default() };
+        (0..20_000_u64).for_each(|number| now.times.step.record(0, (number * 7919 % 200_000 + 5000) * 1000));
+        let second = now.end().expect("something").1;
+        let mut series = Series::default();
+        series.add(0, &second);
+        let kept = &series.intervals[0].times.step;
+        assert_eq!(kept.times().0, second.times.step.times().0);
+        let (kept, came) = (kept.0.len(), second.times.step.0.len());
+        assert!(came > 2000 && kept * 2 < came, "{kept} of {came} bytes");
     }
 
     #[test]

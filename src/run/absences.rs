@@ -144,7 +144,7 @@ impl Shared {
     pub(super) async fn server_survives(&self, reason: &str) -> bool {
         let Some(limit) = self.reconnects() else { return self.server_is_there(reason).await };
         let _look = self.absences.look.lock().await;
-        let began = Instant::now();
+        let (began, missed_at) = (Instant::now(), self.clock.now());
         let least = self.absences.known().least(self.progress().completed);
         let (mut was_seen, mut is_late) = (true, true);
         loop {
@@ -162,7 +162,7 @@ impl Shared {
                     continue;
                 }
                 Seen::Ready(executed) => {
-                    self.is_back(executed, least);
+                    self.is_back(executed, least, missed_at);
                     return true;
                 }
                 // A busy server may miss one look.
@@ -171,7 +171,10 @@ impl Shared {
                     tokio::time::sleep(SECOND_LOOK).await;
                     continue;
                 }
-                Seen::Nothing if !is_away => self.goes_away(began),
+                Seen::Nothing if !is_away => {
+                    self.absences.known().away_since = Some(missed_at);
+                    self.disturbances.begin();
+                }
                 Seen::Nothing | Seen::NotReady => {}
             }
             if began.elapsed() >= limit {
@@ -189,20 +192,13 @@ impl Shared {
         false
     }
 
-    /// The server is away, and was when it began to be looked for.
-    fn goes_away(&self, looked_for_since: Instant) {
-        let ago = u64::try_from(looked_for_since.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.absences.known().away_since = Some(self.clock.now().saturating_sub(ago));
-        self.disturbances.begin();
-    }
-
     /// The server is ready. If it was away, or its counts fell, it was restarted. That it has counted too little alone would be a fault.
-    fn is_back(&self, executed: Option<u64>, least: u64) {
+    fn is_back(&self, executed: Option<u64>, least: u64, missed_at: Nanos) {
         let (now, progress) = (self.clock.now(), self.progress());
         let mut known = self.absences.known();
         let (fell, began_anew) = (executed.map(|its| its < known.executed), executed.map(|its| its < least));
         let since = known.away_since.take();
-        if let Some(at_ns) = since.or((fell == Some(true)).then_some(now)) {
+        if let Some(at_ns) = since.or((fell == Some(true)).then_some(missed_at)) {
             if since.is_none() {
                 self.disturbances.begin();
             }
