@@ -366,9 +366,10 @@ mod tests {
 
     #[test]
     fn what_is_kept_takes_less_memory_than_what_comes() {
-        let mut now = Now { counted: Counted { requests: 1, ..Counted::default() }, ..Now::default() };
-        (0..20_000_u64).for_each(|number| now.times.step.record(0, (number * 7919 % 200_000 + 5000) * 1000));
-        let second = now.end().expect("something").1;
+        let mut now = Now::default();
+        now.all.counted.requests = 1;
+        (0..20_000_u64).for_each(|number| now.all.times.step.record(0, (number * 7919 % 200_000 + 5000) * 1000));
+        let second = now.end().expect("something").interval;
         let mut series = Series::default();
         series.add(0, &second);
         let kept = &series.intervals[0].times.step;
