@@ -193,3 +193,55 @@ fn of_its_own(args: &StressArgs) -> Option<String> {
     ];
     named.or_else(|| flags.into_iter().find(|(is_there, _)| *is_there).map(|(_, flag)| flag.to_owned()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Command;
+
+    fn compared(words: &[&str]) -> Result<Compared, String> {
+        let words = ["sequence-stress", "compare"].iter().chain(words).map(OsString::from);
+        let Ok(Cli { command: Some(Command::Compare(args)), .. }) = Cli::of(words) else { panic!("no comparison") };
+        args.compared()
+    }
+
+    fn sides(words: &[&str]) -> [Side; 2] {
+        let Ok(Compared::Runs(_, sides)) = compared(&[&["--run=5"], words].concat()) else { panic!("no runs") };
+        *sides
+    }
+
+    #[test]
+    fn results_before_vs_are_old_and_without_it_the_first_is() {
+        let groups = |words: &[&str]| {
+            let Ok(Compared::Results(old, new)) = compared(words) else { panic!("no results") };
+            let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<String>();
+            (names(&old), new.iter().map(|new| names(new)).collect::<Vec<_>>())
+        };
+        assert_eq!(groups(&["a", "b"]), ("a".to_owned(), vec!["b".to_owned()]));
+        assert_eq!(groups(&["a", "b", "c"]), ("a".to_owned(), vec!["b".to_owned(), "c".to_owned()]));
+        assert_eq!(groups(&["a", "b", "--vs", "c", "d"]), ("ab".to_owned(), vec!["cd".to_owned()]));
+    }
+
+    #[test]
+    fn a_run_that_does_not_say_how_long_it_is_takes_ten_seconds() {
+        for (words, own, limit) in [
+            (&[][..], &["-d", "10s"][..], 610),
+            (&["-t4"], &["-d", "10s", "-t4"], 610),
+            (&["--rate=5/s"], &["-d", "10s", "--rate=5/s"], 610),
+            (&["-d60s"], &["-d60s"], 660),
+            (&["-i9"], &["-i9"], 3600),
+            (&["--scenario=soak"], &["--scenario=soak"], 3600),
+            (&["--rate=5/s:3s"], &["--rate=5/s:3s"], 3600),
+        ] {
+            for side in sides(&[&["--"], words, &["vs"], words].concat()) {
+                assert_eq!(
+                    (&side.words[..], side.limit.as_secs()),
+                    (&own.iter().map(OsString::from).collect::<Vec<_>>()[..], limit)
+                );
+                assert_eq!(side.args.duration.is_some(), own[0].starts_with("-d"), "{words:?}");
+            }
+        }
+        let [side, _] = sides(&["--run-limit=5s", "--", "vs"]);
+        assert_eq!(side.limit.as_secs(), 5);
+    }
+}

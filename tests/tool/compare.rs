@@ -209,20 +209,9 @@ fn processes_that_name(folder: &Path) -> Vec<String> {
 #[test]
 fn an_interrupt_ends_the_run_that_is_under_way() {
     let folder = tempfile::tempdir().expect("a folder");
-    let kept = folder.path().join("kept");
+    let hour = ["--embedded", "-d1h"];
     let mut command = tool();
-    command.args([
-        "compare",
-        "--run=3",
-        "--keep",
-        words(&kept),
-        "--",
-        "--embedded",
-        "-d1h",
-        "vs",
-        "--embedded",
-        "-d1h",
-    ]);
+    command.env("TMPDIR", folder.path()).args(["compare", "--run=3", "--"]).args(hour).arg("vs").args(hour);
     let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
     let mut lines = BufReader::new(process.stderr.take().expect("a pipe")).lines();
     let first = lines.next().expect("a line").expect("UTF-8");
@@ -231,11 +220,9 @@ fn an_interrupt_ends_the_run_that_is_under_way() {
     assert!(killed.success());
     let rest: Vec<_> = lines.map(|line| line.expect("UTF-8")).collect();
     assert_eq!(process.wait().expect("it ends").code(), Some(3));
-    assert!(
-        rest.contains(&"sequence-stress: interrupted in the old run of round 1: nothing is compared".to_owned()),
-        "{rest:?}"
-    );
+    assert_eq!(rest, ["sequence-stress: interrupted in the old run of round 1: nothing is compared"]);
     assert_eq!(processes_that_name(folder.path()), Vec::<String>::new());
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is left");
 }
 
 #[test]
