@@ -17,7 +17,7 @@ pub(crate) use self::{
 };
 use crate::verdict::Verdict;
 
-/// An interval that reaches this many times as far as the ratio in its middle could hide a difference that a user feels.
+/// If the latencies of steps may be so many times as long, too little is known to say that there is no regression.
 const BLIND: f64 = 1.25;
 
 /// What is compared.
@@ -189,7 +189,7 @@ impl<'r> Comparison<'r> {
                 (Some(runs), Observed::Runs { .. } | Observed::Pairs(_)) => Doubt::FewRuns { runs, least: RUNS_MIN },
             });
         }
-        let is_blind = |estimate: Estimate| estimate.high > BLIND * estimate.ratio;
+        let is_blind = |estimate: Estimate| estimate.high > BLIND;
         steps().filter_map(|row| row.estimate.ok()).all(is_blind).then_some(Doubt::TooNoisy)
     }
 
