@@ -27,6 +27,7 @@ use std::{
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use self::endpoint::PID_VARIABLE;
 use self::values::{arrivals, milliseconds, whole, whole_seconds, workers};
 pub use self::{
     access::AccessArgs,

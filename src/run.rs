@@ -58,7 +58,7 @@ pub use self::{
     absences::{Absence, Restarts},
     arrivals::Arrived,
     disturbance::Restart,
-    health::{Growth, Health, MemorySource, NotReady, ServerMemory},
+    health::{Growth, Health, MemorySource, NotReady, ServerMemory, Slope},
     origin::{Host, Origin},
     phases::PhaseSpan,
     progress::{Latencies, Progress},
@@ -128,10 +128,8 @@ impl Setup {
         self.scenario.thresholds().iter().find_map(|(_, threshold)| {
             let wanted = match threshold.measure {
                 Measure::Pending if self.scenario.target.metrics.is_none() => "--metrics-url",
-                Measure::ServerMemory if self.server_memory.is_none() => "--server-memory",
-                Measure::ServerCpu if !matches!(self.server_memory, Some(MemorySource::Process(_))) => {
-                    "--server-memory PID"
-                }
+                Measure::ServerMemory if self.server_memory.is_none() => "--server-pid or --server-memory",
+                Measure::ServerCpu if !matches!(self.server_memory, Some(MemorySource::Process(_))) => "--server-pid",
                 _ => return None,
             };
             Some(format!(
@@ -250,6 +248,8 @@ pub enum RunError {
     History(String),
     /// The system does not let the process have what the run needs.
     Resources(String),
+    /// The process that is said to be the server is none, or another's.
+    Process(String),
     /// The run was interrupted before anything was sent.
     Interrupted,
 }
@@ -257,7 +257,11 @@ pub enum RunError {
 impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Endpoint(why) | Self::Access(why) | Self::History(why) | Self::Resources(why) => f.write_str(why),
+            Self::Endpoint(why)
+            | Self::Access(why)
+            | Self::History(why)
+            | Self::Resources(why)
+            | Self::Process(why) => f.write_str(why),
             Self::Interrupted => f.write_str("interrupted before anything was sent"),
         }
     }
@@ -275,6 +279,12 @@ pub async fn run(
     mut interrupts: mpsc::Receiver<()>,
 ) -> Result<RunResult, RunError> {
     ensure_program(&setup).map_err(RunError::Endpoint)?;
+    if let Some(source) = &setup.server_memory {
+        let is_none = |why| {
+            RunError::Process(format!("{source}: {why}; give the process ID of the server, or leave the flag out"))
+        };
+        source.check(setup.scenario.target.endpoint.all()).map_err(is_none)?;
+    }
     let _files = tokio::select! {
         files = OpenFiles::take(&setup) => files.map_err(RunError::Resources)?,
         Some(()) = interrupts.recv() => return Err(RunError::Interrupted),

@@ -7,7 +7,7 @@ use clap::{ArgMatches, Args, CommandFactory as _, builder::NonEmptyStringValuePa
 use super::{
     AccessArgs, Cli, ServerArgs,
     flags::flags,
-    values::{metrics, milliseconds, whole},
+    values::{gauge, metrics, milliseconds, whole},
 };
 use crate::{preflight::Hints, run::MemorySource};
 use reference::{MEMORY_GAUGE, ServerSetup, strategy_of};
@@ -36,6 +36,8 @@ pub(super) const URL_VARIABLE: &str = "SEQUENCE_STRESS_URL";
 const HTTP_URL_VARIABLE: &str = "SEQUENCE_STRESS_HTTP_URL";
 /// The one that says where that endpoint's metrics are.
 pub(super) const METRICS_VARIABLE: &str = "SEQUENCE_STRESS_METRICS";
+/// The one that names the server's process.
+pub(crate) const PID_VARIABLE: &str = "TRITON_PID";
 /// The one that says how the server there is restarted.
 const RESTART_VARIABLE: &str = "SEQUENCE_STRESS_RESTART";
 
@@ -77,10 +79,18 @@ pub struct EndpointArgs {
     /// the environment, if the endpoint comes from there]
     #[arg(long, value_name = "HOST:PORT", value_parser = metrics)]
     pub metrics_url: Option<Endpoint>,
-    /// Read the server's memory each second, to find memory that grows with each sequence (runs of 80 s and more): a process
-    /// ID on this machine, or the name of a gauge of the metrics in bytes
-    #[arg(long, value_name = "PID|GAUGE", conflicts_with = "embedded")]
-    pub server_memory: Option<MemorySource>,
+    #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
+    /// Process ID of the server on this machine. The tool reads the memory and CPU time of this process and its descendants
+    /// each second, to find memory that grows with each sequence (runs of 80 s and more) [default: TRITON_PID of the environment,
+    /// if the endpoint comes from there]
+    #[arg(long, value_name = "PID", conflicts_with_all = ["embedded", "server_memory"], value_parser = whole::<NonZeroU32>, allow_negative_numbers = true)]
+    pub server_pid: Option<NonZeroU32>,
+    /// Process ID that the environment names.
+    #[arg(skip)]
+    pub pid_of_environment: Option<String>,
+    /// Read the server's memory from its metrics instead: the name of a gauge in bytes
+    #[arg(long, value_name = "GAUGE", conflicts_with = "embedded", value_parser = gauge)]
+    pub server_memory: Option<String>,
     #[expect(clippy::doc_markdown, reason = "clap shows it as it is")]
     /// Shell command that restarts the server at the same address and returns when that is done, for scenarios with restarts
     /// [default: SEQUENCE_STRESS_RESTART of the environment, if the endpoint comes from there]
@@ -144,10 +154,11 @@ impl EndpointArgs {
         }
     }
 
-    /// Where the server's memory is read.
+    /// Where the server's memory is read, as the flags say.
     pub fn server_memory(&self) -> Option<MemorySource> {
-        let of_the_reference = || self.embedded.then(|| MemorySource::Gauge(MEMORY_GAUGE.to_owned()));
-        self.server_memory.clone().or_else(of_the_reference)
+        let of_the_reference = || self.embedded.then(|| MEMORY_GAUGE.to_owned());
+        let pid = self.server_pid.map(|pid| MemorySource::Process(pid.get()));
+        pid.or_else(|| self.server_memory.clone().or_else(of_the_reference).map(MemorySource::Gauge))
     }
 
     /// Takes the endpoint from the environment where no flag names one.
@@ -162,6 +173,9 @@ impl EndpointArgs {
         if let (None, Ok(text)) = (&self.metrics_url, env::var(METRICS_VARIABLE)) {
             self.metrics_url = Some(metrics(&text).map_err(|problem| wrong(METRICS_VARIABLE, problem))?);
             self.metrics_from_environment = true;
+        }
+        if self.server_memory().is_none() {
+            self.pid_of_environment = env::var(PID_VARIABLE).ok().filter(|text| !text.is_empty());
         }
         if let Ok(text) = env::var(HTTP_URL_VARIABLE) {
             self.http_from_environment = Some(text.parse().map_err(|problem| wrong(HTTP_URL_VARIABLE, problem))?);

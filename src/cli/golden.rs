@@ -40,7 +40,8 @@ Exit codes:
   4  the server or the model could not be asked, or the file is of another model";
 
 /// The options of an endpoint that a calibration has no use for.
-const OF_RUNS: &[&str] = &["metrics_url", "server_memory", "restart_command", "formula", "initial_state", "responses"];
+const OF_RUNS: &[&str] =
+    &["metrics_url", "server_pid", "server_memory", "restart_command", "formula", "initial_state", "responses"];
 
 /// Without the options that do nothing here.
 pub(super) fn without_those_of_runs(command: Command) -> Command {

@@ -93,9 +93,32 @@ pub(super) fn milliseconds(text: &str) -> Result<Millis, String> {
     u64::try_from(time(text)?.as_millis()).map_err(|_| "the time is too long".to_owned())?.try_into()
 }
 
+/// The name of a gauge of the server's metrics.
+pub(super) fn gauge(text: &str) -> Result<String, String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    if text.parse::<u32>().is_ok() {
+        return Err(format!(
+            "it has to be the name of a gauge of the server's metrics: a process ID is --server-pid {text}"
+        ));
+    }
+    if text.is_empty() || !text.chars().all(is_name) || text.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err("it has to be the name of a gauge of the server's metrics".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gauge_is_no_process() {
+        assert_eq!(gauge("process_resident_memory_bytes").as_deref(), Ok("process_resident_memory_bytes"));
+        for text in ["", "a b", "-1", "12x"] {
+            assert!(gauge(text).is_err(), "{text}");
+        }
+        assert!(gauge("4711").is_err_and(|why| why.ends_with("a process ID is --server-pid 4711")));
+    }
 
     #[test]
     fn whole_numbers_are_told_with_their_bounds() {

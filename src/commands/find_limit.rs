@@ -16,7 +16,7 @@ use super::{
     output::{ResultFile, check_different, print, say_error},
     progress::Display,
     resolve, runtime,
-    stress::{interrupts, load_words, planted_faults, replay_line, restart, start_server},
+    stress::{interrupts, load_words, planted_faults, replay_line, restart, server_memory, start_server},
 };
 use crate::{
     cli::{StressArgs, with_hints},
@@ -186,7 +186,7 @@ impl Searching<'_> {
             embedded: args.endpoint.embedded,
             restart: restart(&args.endpoint, server.as_ref()),
             program: env::current_exe().ok(),
-            server_memory: args.endpoint.server_memory(),
+            server_memory: server_memory(&args.endpoint, &scenario.target),
             golden: self.golden.clone(),
             pace: args.expect.pace,
             ..Setup::new(scenario.clone(), seed)

@@ -97,7 +97,7 @@ impl Failure {
     fn of_run(error: RunError, server: &impl Display) -> Self {
         match error {
             RunError::Endpoint(why) => Self::could_not_test(format!("cannot test {server}: {why}")),
-            RunError::Access(why) | RunError::History(why) => Self::wrong_input(why),
+            RunError::Access(why) | RunError::History(why) | RunError::Process(why) => Self::wrong_input(why),
             RunError::Resources(why) => Self::could_not_test(why),
             RunError::Interrupted => Self { exit_code: UNKNOWN, problem: error.to_string() },
         }

@@ -24,11 +24,11 @@ use super::{
     signals::{Questions, Signals},
 };
 use crate::{
-    cli::{EndpointArgs, StressArgs, quoted, with_hints},
+    cli::{EndpointArgs, PID_VARIABLE, StressArgs, quoted, with_hints},
     frame::HistoryPlan,
     preflight::Preflight,
     report::{Extent, LiveLines, PlantedFault, Summary, describe_absence, write_preflight, write_text},
-    run::{Absence, Asked, Observer, Progress, Restart, RunResult, Setup, SoFar, run},
+    run::{Absence, Asked, MemorySource, Observer, Progress, Restart, RunResult, Setup, SoFar, run},
 };
 use oracle::Violation;
 use reference::{Options, Planted, Server};
@@ -112,7 +112,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         recording,
         restart: restart(&args.endpoint, server.as_ref()),
         program: env::current_exe().ok(),
-        server_memory: args.endpoint.server_memory(),
+        server_memory: server_memory(&args.endpoint, &scenario.target),
         golden,
         pace: args.expect.pace,
         so_far,
@@ -193,6 +193,18 @@ pub(super) fn interrupts(saw_violation: Arc<AtomicBool>) -> Result<mpsc::Receive
     Ok(receiver)
 }
 
+/// Where the server's memory is read. What the environment says may be of a server that is gone, and then a message says so.
+pub(super) fn server_memory(endpoint: &EndpointArgs, target: &Target) -> Option<MemorySource> {
+    let of_environment = || {
+        let text = endpoint.pid_of_environment.as_ref()?;
+        let parsed = text.parse().map_err(|_| format!("'{text}' is no process ID")).map(MemorySource::Process);
+        let checked = parsed.and_then(|source| source.check(target.endpoint.all()).map(|()| source));
+        let unusable = |why| say_error(&format!("the server's memory is not read ({PID_VARIABLE}): {why}"));
+        checked.map_err(unusable).ok()
+    };
+    endpoint.server_memory().or_else(of_environment)
+}
+
 fn show_each_step() {
     let lines = tracing_subscriber::fmt::layer()
         .with_target(false)
@@ -249,8 +261,8 @@ pub(super) fn replay_line(
     if let (Some(metrics), false) = (&endpoint.metrics_url, endpoint.metrics_from_environment && starter.is_some()) {
         words.push(format!("--metrics-url {metrics}"));
     }
-    if let (Some(memory), None) = (&endpoint.server_memory, &starter) {
-        words.push(format!("--server-memory {memory}"));
+    if let (Some(source), None) = (endpoint.server_memory().filter(|_| !endpoint.embedded), &starter) {
+        words.push(source.to_string());
     }
     words.extend(endpoint.access.words().into_iter().map(|(flag, value)| format!("{flag} {}", quoted(&value))));
     words.extend(endpoint.transport.map(|transport| format!("--transport {transport}")));

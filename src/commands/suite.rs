@@ -22,7 +22,7 @@ use super::{
     golden::expected,
     output::{ResultFile, check_different, print, say_error},
     runtime, seed_from_the_clock,
-    stress::{interrupts, planted_faults, replay_line, restart, start_server},
+    stress::{interrupts, planted_faults, replay_line, restart, server_memory, start_server},
 };
 use crate::{
     cli::{SuiteArgs, with_hints},
@@ -190,10 +190,10 @@ impl Suite<'_> {
         }
         let replay = replay_line(endpoint, &source, &self.args.expect.words(), self.seed, &scenario.target);
         // A scenario before may have restarted the server, which is another process since.
-        let mut server_memory = endpoint.server_memory();
+        let mut server_memory = server_memory(endpoint, &scenario.target);
         if let Some(gone) = server_memory.take_if(|source| place > 0 && source.has_ended()) {
             say_error(&format!(
-                "{}: memory is not read, because process {gone} (--server-memory) has ended",
+                "{}: the server's memory is not read, because the process has ended ({gone})",
                 builtin.name
             ));
         }

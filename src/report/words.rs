@@ -270,11 +270,11 @@ fn expected_and_seen(violation: &Violation) -> (String, String) {
             "ready: the run did nothing that takes it out of service".to_owned(),
             format!("not ready; {executed} requests were executed until the next look"),
         ),
-        Evidence::Growth { bytes, sequences } => {
+        Evidence::Growth { bytes, sequences, bytes_per_hour } => {
             let each = bytes_for_each(*bytes, *sequences);
             (
                 "memory that does not grow with the sequences".to_owned(),
-                format!("{bytes} bytes more in {sequences} sequences: {each} for each"),
+                format!("{bytes} bytes more in {sequences} sequences: {each} for each, {bytes_per_hour} in an hour"),
             )
         }
     }

@@ -1,16 +1,22 @@
 //! What the server is asked each second of a run: whether it and its model are ready, and how much memory it has.
 
+mod growth;
 mod memory;
+mod process;
 
 use std::time::{Duration, SystemTime};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::memory::cpu_us_of;
-pub(super) use self::memory::kilobytes;
-use self::memory::{Grown, resident};
-pub use self::memory::{Growth, MemorySource, ServerMemory};
+use self::{
+    growth::Grown,
+    process::{Taken, taken},
+};
+pub use self::{
+    growth::{Growth, ServerMemory, Slope},
+    memory::MemorySource,
+};
 use super::{
     Progress,
     resources::{cpu_us, memory_now},
@@ -96,8 +102,7 @@ pub(super) struct Look {
     asked: bool,
     server: Option<bool>,
     model: Option<bool>,
-    bytes: Option<u64>,
-    cpu_us: Option<u64>,
+    taken: Option<Taken>,
     statistics: Option<Statistics>,
     pending: Option<u64>,
 }
@@ -114,8 +119,8 @@ impl Looker {
         let client = Client::new(target.endpoint.for_calls(), access, limit).map_err(|error| error.to_string())?;
         let looker = Self { client, access: access.clone(), target, asks, counts, memory };
         if let Some(source) = &looker.memory {
-            let unreadable = |why| format!("the server's memory (--server-memory {source}) cannot be read: {why}");
-            looker.bytes(source).await.map_err(unreadable)?;
+            let unreadable = |why| format!("the server's memory ({source}) cannot be read: {why}");
+            looker.taken(source).await.map_err(unreadable)?;
         }
         Ok(looker)
     }
@@ -126,7 +131,7 @@ impl Looker {
         // At the end of each second of the run, and not a second after the last look.
         tokio::time::sleep(Duration::from_nanos(EVERY_NS - shared.clock.now() % EVERY_NS)).await;
         let before = shared.disturbances.count();
-        let memory = async { self.bytes(self.memory.as_ref()?).await.ok() };
+        let taken = async { self.taken(self.memory.as_ref()?).await.ok() };
         let readiness = async {
             if !self.asks {
                 return (None, None);
@@ -140,11 +145,7 @@ impl Looker {
             let metrics = self.target.metrics.as_ref()?;
             pending_requests(metrics, &self.access, &self.target.model, LIMIT).await.ok()
         };
-        let ((server, model), bytes, statistics, pending) = tokio::join!(readiness, memory, statistics, pending);
-        let cpu_us = match self.memory {
-            Some(MemorySource::Process(pid)) => cpu_us_of(pid),
-            _ => None,
-        };
+        let ((server, model), taken, statistics, pending) = tokio::join!(readiness, taken, statistics, pending);
         if let Some(statistics) = &statistics {
             let has_forgotten = shared.has_forgotten(statistics.counted.success, before);
             if has_forgotten && shared.reconnects().is_some() {
@@ -158,20 +159,25 @@ impl Looker {
             asked: self.asks,
             server,
             model,
-            bytes,
-            cpu_us,
+            taken,
             statistics,
             pending,
         }
     }
 
-    async fn bytes(&self, source: &MemorySource) -> Result<u64, String> {
+    async fn taken(&self, source: &MemorySource) -> Result<Taken, String> {
         match source {
-            MemorySource::Process(pid) => resident(*pid),
+            MemorySource::Process(pid) => {
+                let pid = *pid;
+                // A machine may have many processes to look through.
+                let looked = tokio::task::spawn_blocking(move || taken(pid));
+                looked.await.map_err(|error| error.to_string())?
+            }
             MemorySource::Gauge(name) => {
                 let metrics = self.target.metrics.as_ref();
                 let metrics = metrics.ok_or("the server's metrics are not known (--metrics-url)")?;
-                gauge(metrics, &self.access, name, LIMIT).await
+                let bytes = gauge(metrics, &self.access, name, LIMIT).await?;
+                Ok(Taken { bytes, cpu_us: None })
             }
         }
     }
@@ -237,8 +243,8 @@ impl Watched {
             client_memory: memory_now(),
             statistics: look.statistics,
             pending: look.pending,
-            server_memory: look.bytes,
-            server_cpu_us: look.cpu_us,
+            server_memory: look.taken.map(|its| its.bytes),
+            server_cpu_us: look.taken.and_then(|its| its.cpu_us),
         };
         self.series.sample(sample);
         self.gauges.sample(&sample);
@@ -262,7 +268,7 @@ impl Watched {
         if is_disturbed {
             // Another process, or a model that was loaded anew.
             self.memory = Grown::default();
-        } else if let Some(bytes) = look.bytes {
+        } else if let Some(Taken { bytes, .. }) = look.taken {
             self.memory.add(now, progress.sequences, bytes);
         }
         violations

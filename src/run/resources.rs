@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(super) use self::system::cpu_us;
-use super::{Setup, health::kilobytes};
+use super::Setup;
 use workload::{
     conversation::{Act, Connection, Conversation, fresh_connections},
     plan::fresh_connections_of,
@@ -151,6 +151,13 @@ pub(super) fn memory_now() -> Option<u64> {
 
 fn memory_of_this_process(key: &str) -> Option<u64> {
     kilobytes(&fs::read_to_string("/proc/self/status").ok()?, key)
+}
+
+/// A value of `/proc/PID/status` in bytes, which has it in kB.
+fn kilobytes(status: &str, key: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
 }
 
 #[cfg(unix)]

@@ -1,15 +1,18 @@
 //! What the server says of itself each second of a run: readiness and memory.
 
-use std::time::Duration;
+use std::{
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use crate::support::{
     MODEL,
     runs::{reference_server, run_alone, scenario},
     tool::{Serve, tool},
 };
-use oracle::{ViolationKind, diagnosis::Cause};
+use oracle::{Evidence, ViolationKind, diagnosis::Cause};
 use reference::{Fault, MEMORY_GAUGE, ModelOptions, Planted};
-use sequence_stress::run::{MemorySource, RunResult, Setup};
+use sequence_stress::run::{MemorySource, RunResult, Setup, Slope};
 use wire::simulation::Simulation;
 use workload::seed::Seed;
 
@@ -54,6 +57,13 @@ fn memory_that_grows_with_the_sequences_is_found() {
     let growth = result.health.and_then(|health| health.memory?.growth).expect("it was judged");
     let each = growth.bytes / growth.sequences.cast_signed();
     assert!((900_000..1_200_000).contains(&each), "1 MiB is kept for each: {growth:?}");
+    let Slope { mean, margin } = growth.per_sequence;
+    assert!((mean / f64::from(1 << 20) - 1.0).abs() < 0.05 && margin < mean / 20.0, "{growth:?}");
+    let Evidence::Growth { bytes_per_hour, .. } = result.violations[0].evidence else {
+        panic!("{:?}", result.violations)
+    };
+    // Two sequences take 600 ms and more together.
+    assert!((5_000..20_000).contains(&(bytes_per_hour >> 20)), "{bytes_per_hour}");
 }
 
 #[test]
@@ -79,19 +89,57 @@ fn the_memory_of_a_process_is_shown() {
         let output = output.expect("it runs");
         (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
     };
-    let (code, text) = run(&["--server-memory", &pid]);
+    let (code, text) = run(&["--server-pid", &pid]);
     assert!(code == Some(0) && text.contains("server memory  "), "{code:?} {text}");
-    assert!(text.contains(&format!("--server-memory {pid} ")), "the replay command has it: {text}");
+    assert!(text.contains(&format!("--server-pid {pid} ")), "the replay command has it: {text}");
 
+    // What the environment says is of the endpoint that it names.
+    let of_environment = |named: bool, pid: &str| {
+        let mut tool = tool();
+        tool.env("TRITON_PID", pid).args([
+            "--duration",
+            "2s",
+            "-r",
+            "1",
+            "--scenario",
+            "tests/support/claims-nothing.toml",
+        ]);
+        let tool =
+            if named { tool.args(["-u", &server.address]) } else { tool.env("SEQUENCE_STRESS_URL", &server.address) };
+        let output = tool.output().expect("it runs");
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    assert!(of_environment(false, &pid).contains("server memory  "));
+    assert!(!of_environment(true, &pid).contains("server memory  "), "the flag may name another server");
     let gone = u32::MAX.to_string();
-    let rows: [(&[&str], i32, &str); 4] = [
-        (&["--server-memory", &gone], 4, "cannot be read: there is no process 4294967295"),
+    for (pid, why) in [(&*gone, "there is no process 4294967295"), ("x", "'x' is no process ID")] {
+        let text = of_environment(false, pid);
+        assert!(text.contains(&format!("the server's memory is not read (TRITON_PID): {why}")), "{text}");
+        assert!(!text.contains("server memory  "), "{text}");
+    }
+
+    let (this, other) = (std::process::id().to_string(), Serve::start(&[]));
+    let other = other.process.id().to_string();
+    let not_this = format!("is not the server at {}: it listens on port ", server.address);
+    let rows: [(&[&str], i32, &str); 7] = [
+        (&["--server-pid", &gone], 2, "--server-pid 4294967295: there is no process 4294967295; give the process ID"),
+        (&["--server-pid", &other], 2, &not_this),
+        (&["--server-pid", "0"], 2, "give a whole number, 1 or more"),
+        (&["--server-memory", &this], 2, &format!("a process ID is --server-pid {this}")),
         (&["--server-memory", "a_gauge"], 4, "the server's metrics are not known (--metrics-url)"),
         (&["--server-memory", "a_gauge", "--metrics-url", &server.metrics], 4, "/metrics has no a_gauge"),
-        (&["--server-memory", "a gauge"], 2, "it has to be a process ID, or the name of a gauge"),
+        (&["--server-memory", "a gauge"], 2, "it has to be the name of a gauge"),
     ];
-    for (flags, exit, words) in rows {
+    let rejected = |flags: &[&str], exit, words: &str| {
         let (code, text) = run(flags);
         assert!(code == Some(exit) && text.contains(words), "{flags:?}: {code:?} {text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    };
+    for (flags, exit, words) in rows {
+        rejected(flags, exit, words);
     }
+    let mut idle = Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat is there");
+    rejected(&["--server-pid", &idle.id().to_string()], 2, "(cat) listens on no TCP port, so it is no server");
+    idle.kill().and_then(|()| idle.wait()).expect("it runs");
 }

@@ -380,6 +380,9 @@ pub enum Evidence {
         bytes: i64,
         /// In how many sequences.
         sequences: u64,
+        /// How many bytes that is in an hour.
+        #[serde(default)]
+        bytes_per_hour: i64,
     },
 }
 

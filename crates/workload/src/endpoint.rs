@@ -1,6 +1,10 @@
 //! Where the server is.
 
-use std::{fmt, net::SocketAddr, str::FromStr};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -87,6 +91,17 @@ impl Endpoint {
     /// The host's name or address; an IPv6 address stands in brackets.
     pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Whether the host is this machine itself, as it is named by every machine.
+    pub fn is_loopback(&self) -> bool {
+        let address = self.host.trim_start_matches('[').trim_end_matches(']');
+        self.host == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 
     /// The same place where something else is spoken.

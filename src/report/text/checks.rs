@@ -248,9 +248,13 @@ pub(super) fn health(Health { asked, unanswered, not_ready, memory }: &Health, i
 fn server_memory(ServerMemory { first, last, growth }: &ServerMemory, is_embedded: bool) -> Option<Line> {
     let range = format!("{} at first, {} at the end", megabytes(*first), megabytes(*last));
     match growth {
-        Some(Growth { bytes, sequences, is_steady }) => {
-            let each = words::bytes_for_each(*bytes, *sequences);
-            let how = format!("{each} bytes per sequence, over {}", counted(*sequences, "sequence"));
+        Some(Growth { sequences, per_sequence, per_hour, is_steady, .. }) => {
+            let (each, in_each) = (per_sequence.mean, per_sequence.margin);
+            let (hour, in_hour) = (per_hour.mean / 1e6, per_hour.margin / 1e6);
+            let over = counted(*sequences, "sequence");
+            let how = format!(
+                "{each:.0} ± {in_each:.0} bytes per sequence, {hour:.1} ± {in_hour:.1} MB per hour, over {over}"
+            );
             Some(if *is_steady {
                 Line::bad("server memory", format!("grew steadily: {range}; {how}"))
             } else {

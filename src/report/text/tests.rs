@@ -25,7 +25,9 @@ use crate::{
         PlantedFault,
         mean_step::{InServer, MeanBatch, MeanStep},
     },
-    run::{Absence, Growth, Health, Memory, NotReady, PhaseSpan, Restarts, RunError, ServerMemory, too_few_files},
+    run::{
+        Absence, Growth, Health, Memory, NotReady, PhaseSpan, Restarts, RunError, ServerMemory, Slope, too_few_files,
+    },
 };
 use oracle::{CountBounds, Holder, Leak, LongestWait, Violation, ViolationKind, diagnosis::Cause, history::Kept};
 use wire::transport::GoAways;
@@ -110,7 +112,9 @@ fn health() -> String {
     health.not_ready.clear();
     health.unanswered = 0;
     for (is_steady, sequences) in [(true, 1000), (false, 1000), (false, 1)] {
-        let growth = Some(Growth { bytes: 2_000_000, sequences, is_steady });
+        let per_sequence = Slope { mean: 2000.4, margin: 12.6 };
+        let per_hour = Slope { mean: 72_000_000.0, margin: 500_000.0 };
+        let growth = Some(Growth { bytes: 2_000_000, sequences, per_sequence, per_hour, is_steady });
         health.memory = Some(ServerMemory { first: 1_000_000, last: 3_000_000, growth });
         all.extend(health_lines(&health, true));
     }
@@ -223,6 +227,7 @@ fn every_message_with_all_its_variants() {
         RunError::Endpoint(why()),
         RunError::Access(why()),
         RunError::History(why()),
+        RunError::Process(why()),
         RunError::Resources(too_few_files(1000, 500)),
     ];
     let errors = errors.map(|error| format!("{error}\n"));

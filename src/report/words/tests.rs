@@ -225,8 +225,8 @@ fn all() -> Vec<(ViolationKind, Evidence)> {
         (Kind::Statistics, counts(20)),
         (Kind::NotReady, Evidence::NotReady { of: Subject::Server, executed: 0 }),
         (Kind::NotReady, Evidence::NotReady { of: Subject::Model, executed: 7 }),
-        (Kind::MemoryGrowth, Evidence::Growth { bytes: 1_000_000, sequences: 5000 }),
-        (Kind::MemoryGrowth, Evidence::Growth { bytes: i64::MIN, sequences: u64::MAX }),
+        (Kind::MemoryGrowth, Evidence::Growth { bytes: 1_000_000, sequences: 5000, bytes_per_hour: 36_000_000 }),
+        (Kind::MemoryGrowth, Evidence::Growth { bytes: i64::MIN, sequences: u64::MAX, bytes_per_hour: i64::MIN }),
     ]);
     all
 }

@@ -1,3 +1,5 @@
+#![expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "curves")]
+
 use super::*;
 
 const SECOND: Nanos = 1_000_000_000;
@@ -119,26 +121,43 @@ fn a_server_that_flips_for_ever_fills_nothing() {
     assert_eq!((health.not_ready.len(), violations.len()), (SPANS_MAX, SPANS_MAX));
 }
 
-/// What is said of a memory that is looked at each second, with 50 sequences between the looks.
-fn memory(seconds: u64, bytes: impl Fn(u64) -> u64) -> Option<ServerMemory> {
+/// What is said of a memory that is looked at each second, with so many sequences between the looks.
+fn memory_of(seconds: u64, sequences: u64, bytes: impl Fn(u64) -> u64) -> Option<ServerMemory> {
     let mut watched = Watched::default();
     for second in 1..=seconds {
-        let look = Look { bytes: Some(bytes(second)), ..yes() };
-        watched.take(look, second * SECOND, &progress(0, second * 50));
+        let look = Look { taken: Some(Taken { bytes: bytes(second), cpu_us: None }), ..yes() };
+        watched.take(look, second * SECOND, &progress(0, second * sequences));
     }
+    let all = progress(0, seconds * sequences);
     let Concluded { health, left: violations, .. } =
-        watched.conclude(seconds * SECOND, &progress(0, seconds * 50), Duration::from_secs(seconds));
-    let is_steady = health.memory.as_ref().and_then(|memory| memory.growth).is_some_and(|growth| growth.is_steady);
-    assert_eq!(violations.len(), usize::from(is_steady), "{violations:#?}");
+        watched.conclude(seconds * SECOND, &all, Duration::from_secs(seconds));
+    let growth = health.memory.as_ref().and_then(|memory| memory.growth);
+    assert_eq!(violations.len(), usize::from(growth.is_some_and(|growth| growth.is_steady)), "{violations:#?}");
     health.memory
 }
 
+fn memory(seconds: u64, bytes: impl Fn(u64) -> u64) -> Option<ServerMemory> {
+    memory_of(seconds, 50, bytes)
+}
+
+fn growth(seconds: u64, bytes: impl Fn(u64) -> u64) -> Growth {
+    memory(seconds, bytes).and_then(|memory| memory.growth).expect("long enough")
+}
+
 fn is_leak(seconds: u64, bytes: impl Fn(u64) -> u64) -> bool {
-    let growth = memory(seconds, bytes).and_then(|memory| memory.growth);
-    growth.expect("long enough").is_steady
+    growth(seconds, bytes).is_steady
 }
 
 const MB: u64 = 1 << 20;
+/// How much memory is that is not the same twice: from 0 to just under 1.
+fn noise(second: u64) -> f64 {
+    (second.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / f64::from(1 << 24)
+}
+
+/// So many MB.
+fn mb(of: f64) -> u64 {
+    (of * MB as f64) as u64
+}
 
 #[test]
 fn memory_that_grows_with_the_sequences_is_found() {
@@ -147,27 +166,78 @@ fn memory_that_grows_with_the_sequences_is_found() {
         // Half as much again comes and goes.
         assert!(is_leak(seconds, |second| 200 * MB + second * MB / 2 + second % 5 * 20 * MB), "{seconds} s");
     }
-    let memory = memory(600, |second| 200 * MB + second * MB).expect("it was looked at");
-    let growth = memory.growth.expect("long enough");
-    let each = growth.bytes / growth.sequences.cast_signed();
-    assert!((19_000..23_000).contains(&each), "{growth:?}");
+    // 16 MB in an hour, under 200 MB that come and go.
+    assert!(is_leak(7200, |second| 200 * MB + second * MB * 16 / 3600 + mb(200.0 * noise(second))));
+    // 64 bytes for each of a thousand sequences in a second.
+    let long = memory_of(3600, 1000, |second| 200 * MB + second * 64_000 + second % 7 * MB);
+    assert!(long.and_then(|memory| memory.growth).is_some_and(|growth| growth.is_steady));
+}
+
+#[test]
+fn a_leak_that_begins_late_is_found() {
+    for begins in [100, 180, 250] {
+        let leak = |second: u64| 200 * MB + second.saturating_sub(begins) * MB / 2;
+        assert!(is_leak(600, leak), "{begins}");
+        assert!(is_leak(600, |second| leak(second) + mb(5.0 * noise(second))), "{begins}");
+    }
+}
+
+#[test]
+fn slopes_are_told_with_how_certain_they_are() {
+    let exact = growth(600, |second| 200 * MB + second * MB);
+    // 50 sequences in a second, and 3600 seconds in an hour.
+    let near =
+        |slope: Slope, expected: f64| (slope.mean / expected - 1.0).abs() < 0.01 && slope.margin < expected / 50.0;
+    assert!(near(exact.per_sequence, MB as f64 / 50.0) && near(exact.per_hour, 3600.0 * MB as f64), "{exact:?}");
+    let each = exact.bytes / exact.sequences.cast_signed();
+    assert!((19_000..23_000).contains(&each), "{exact:?}");
+    for seconds in [600, 3600] {
+        let noisy = growth(seconds, |second| 200 * MB + second * MB / 20 + mb(100.0 * noise(second / 60)));
+        let Slope { mean, margin } = noisy.per_hour;
+        assert!((mean - 180.0 * MB as f64).abs() < margin && margin > 5.0 * MB as f64, "{noisy:?}");
+    }
+    let flat = growth(600, |_| 200 * MB);
+    assert_eq!((flat.per_sequence, flat.bytes), (Slope::default(), 0));
 }
 
 #[test]
 fn memory_that_does_not_grow_with_the_sequences_is_not_accused() {
-    let healthy: [(&str, &dyn Fn(u64) -> u64); 6] = [
+    let till = |second: u64, most: u64| second.min(most) as f64;
+    let healthy: [(&str, &dyn Fn(u64) -> u64); 14] = [
         ("the same", &|_| 200 * MB),
         ("an allocator that warms up", &|second| 200 * MB + 100 * MB * second / (second + 30)),
+        ("an allocator that warms up slowly", &|second| mb(200.0 + 400.0 * (1.0 - (-(second as f64) / 600.0).exp()))),
+        ("an allocator that takes longer than the run", &|second| {
+            mb(200.0 + 800.0 * (1.0 - (-(second as f64) / 900.0).exp()))
+        }),
+        ("a logarithm", &|second| mb(200.0 + 100.0 * (second.max(1) as f64).ln())),
+        ("a square root", &|second| mb(200.0 + 20.0 * (second as f64).sqrt())),
         ("a cache that fills", &|second| 200 * MB + second.min(300) * MB),
+        ("a cache that fills late", &|second| mb(200.0 + till(second.saturating_sub(200), 200))),
         ("what comes and goes", &|second| 200 * MB + second % 17 * 10 * MB),
+        ("what is collected now and then", &|second| 200 * MB + second % 230 * MB),
+        ("what is collected once", &|second| 200 * MB + second % 290 * MB),
         ("one step", &|second| if second > 350 { 400 * MB } else { 200 * MB }),
+        ("three steps", &|second| 200 * MB + second / 160 * 100 * MB),
         ("less and less", &|second| 900 * MB - second * MB / 2),
     ];
     for (what, bytes) in healthy {
         assert!(!is_leak(600, bytes), "{what}");
+        assert!(!is_leak(600, |second| bytes(second) + mb(10.0 * noise(second))), "{what}, with noise");
+        // The same in a run of which not each look is kept.
+        assert!(!is_leak(6000, |second| bytes(second / 10)), "{what}, in a long run");
     }
-    // 60 bytes for each sequence, which the log of a server takes.
-    assert!(!is_leak(36_000, |second| 200 * MB + second * 50 * 60));
+    // 40 bytes for each sequence are too few for a state.
+    assert!(!is_leak(36_000, |second| 200 * MB + second * 50 * 40));
+}
+
+#[test]
+fn of_a_long_run_the_least_of_all_looks_is_kept() {
+    // What comes and goes is least in each thirtieth look alone; with every second one left out most of these would be missed.
+    let rises = |second: u64| 200 * MB + second * MB / 100 + if second % 30 == 7 { 0 } else { 300 * MB };
+    let growth = growth(20_000, rises);
+    let expected = 0.75 * 7.0 / 8.0 * 20_000.0 / 100.0 * MB as f64;
+    assert!(growth.is_steady && (growth.bytes as f64 / expected - 1.0).abs() < 0.02, "{growth:?} {expected}");
 }
 
 #[test]
@@ -178,14 +248,6 @@ fn a_short_run_says_nothing_of_growth() {
 }
 
 #[test]
-fn sources_are_read_as_they_are_written() {
-    for text in ["4711", "process_resident_memory_bytes"] {
-        assert_eq!(text.parse::<MemorySource>().map(|source| source.to_string()), Ok(text.to_owned()));
-    }
-    for text in ["", "a b", "-1", "12x", "99999999999"] {
-        assert!(text.parse::<MemorySource>().is_err(), "{text}");
-    }
-    assert!(resident(std::process::id()).is_ok_and(|bytes| bytes > MB));
+fn a_process_that_is_gone_has_ended() {
     assert!(MemorySource::Process(u32::MAX).has_ended() && !MemorySource::Process(std::process::id()).has_ended());
-    assert!(resident(u32::MAX).is_err_and(|why| why.contains("there is no process")));
 }
