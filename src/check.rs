@@ -19,6 +19,10 @@ use oracle::{
 use wire::transport::GoAways;
 use workload::event::{Event, Nanos};
 
+/// How long a run may go on after its last entry.
+const MOST_AFTER_ENTRIES: Duration = Duration::from_secs(86_400);
+/// How many seconds the events of two threads are apart at most.
+const SECONDS_APART: u64 = 10;
 /// How many entries the explainer gets at a time, where nothing waits for them.
 const BATCH: usize = 512;
 
@@ -261,7 +265,9 @@ impl Check<'_> {
         let scene = self.explainer.into_scene();
         let mut result = result(&header, self.footer.as_ref(), tally, (violations, scene), (covered, longest_wait));
         result.series = self.series;
-        result.thresholds = thresholds(self.gauges.conclude(result.elapsed), self.footer.as_ref());
+        let is_whole = gaps == 0 && damage.is_none();
+        let elapsed = result.elapsed.min(Duration::from_nanos(self.until) + MOST_AFTER_ENTRIES);
+        result.thresholds = thresholds(self.gauges.conclude(elapsed), self.footer.as_ref(), is_whole);
         let (footer, entries, until) = (self.footer, self.entries, self.until);
         Checked { header, footer, result, entries, until, gaps, damage, damages }
     }
@@ -272,20 +278,24 @@ fn collect(seconds: &Seconds, series: &mut Series, gauges: &mut Gauges) {
     for second in seconds.take() {
         series.add(second.number, &second.interval);
         gauges.second(&second);
+        // The events of several threads are a little out of order.
+        gauges.close_before(second.number.saturating_sub(SECONDS_APART));
     }
 }
 
 /// What thresholds came to; the run itself says it of what the events do not show.
-fn thresholds(of_events: Vec<Found>, footer: Option<&Footer>) -> Vec<Found> {
+fn thresholds(of_events: Vec<Found>, footer: Option<&Footer>, is_whole: bool) -> Vec<Found> {
     let said = footer.map_or(&[][..], |footer| &footer.thresholds);
     let known = |found: Found| {
         let of_the_run =
             said.iter().find(|said| (&said.threshold, &said.population) == (&found.threshold, &found.population));
         match of_the_run {
-            Some(said) if !found.threshold.measure.is_of_events() || !found.measured => said.clone(),
+            Some(said) if !is_whole || !found.threshold.measure.is_of_events() || !found.measured => said.clone(),
             Some(said) => {
                 Found { ended_the_run: said.ended_the_run, missed: found.missed || said.ended_the_run, ..found }
             }
+            // Where entries are missing, nobody knows what happened there.
+            None if !is_whole => Found { value: None, at_s: None, measured: false, missed: false, ..found },
             None => found,
         }
     };

@@ -238,7 +238,7 @@ pub struct StressArgs {
     /// when they are due, if unanswered requests become more and more, or if 1 % of the requests get no good response. The search ends at a
     /// violation that no load excuses. --json and --csv write the trials.
     #[arg(long, value_name = "RANGE", help_heading = "Load", allow_hyphen_values = true,
-        conflicts_with_all = ["rate", "iterations", "history", "failure", "require_claims"])]
+        conflicts_with_all = ["rate", "iterations", "history", "failure", "require_claims", "checkpoint", "reconnect"])]
     pub find_limit: Option<Range>,
     /// The server.
     #[command(flatten)]

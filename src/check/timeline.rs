@@ -11,6 +11,9 @@ use workload::{
     sequence::RequestId,
 };
 
+/// No run goes on for longer: 366 days.
+const LONGEST: Nanos = 366 * 86_400 * 1_000_000_000;
+
 /// The contexts of a history, as far as something happened on them.
 pub(super) struct Timeline {
     scenario: Scenario,
@@ -50,6 +53,9 @@ impl Timeline {
         let ContextId { worker, context } = entry.context;
         if worker >= self.scenario.workers() || context >= self.scenario.population_of(worker).contexts.count() {
             return Err(format!("the scenario has no worker {worker} with a context {context}"));
+        }
+        if entry.at > LONGEST {
+            return Err("its time is more than a year after the run began".to_owned());
         }
         let id = correlation_id(&self.scenario, worker, context);
         if entry.correlation_id != id {

@@ -48,12 +48,17 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
     };
     let asked = Asked { least: args.least, warm_up_s: args.warm_up };
     let comparisons = new.iter().map(|new| Comparison::of(&old, new, asked)).collect::<Result<_, _>>();
-    let result = Compare {
-        comparisons: comparisons.map_err(Failure::wrong_input)?,
-        least: args.least,
-        warm_up_s: args.warm_up,
-        held,
-    };
+    let comparisons: Vec<_> = comparisons.map_err(Failure::wrong_input)?;
+    if let Compared::Results(old, new) = &compared {
+        for side in std::iter::once(old).chain(new) {
+            let is_again = |(place, file): &(usize, &PathBuf)| side[..*place].iter().any(|other| is_same(other, file));
+            if let Some((_, file)) = side.iter().enumerate().find(is_again) {
+                let problem = format!("{} is named twice on one side: name each result once", file.display());
+                return Err(Failure::wrong_input(problem));
+            }
+        }
+    }
+    let result = Compare { comparisons, least: args.least, warm_up_s: args.warm_up, held };
     print(|out| result.write(args.quiet, out));
     let code = result.exit_code();
     let Some(Err(problem)) = file.map(|file| file.write(&result.to_json())) else { return Ok(code) };

@@ -43,7 +43,9 @@ const LASTS_LEAST: u64 = 4;
 pub(super) fn find_limit(args: &StressArgs, range: Range) -> Result<u8, CommandFailure> {
     let lasts = args.duration.unwrap_or(LASTS);
     if lasts.get() < LASTS_LEAST {
-        return Err(CommandFailure::wrong_input(format!("--find-limit: a trial takes {LASTS_LEAST} s or more (-d)")));
+        return Err(CommandFailure::wrong_input(format!(
+            "--find-limit needs trials of {LASTS_LEAST} s or more: give -d {LASTS_LEAST}s, or leave -d out for 10 s"
+        )));
     }
     let loads = range.loads();
     let lowest = at(args, range.of, loads[0], lasts)?;
@@ -147,17 +149,26 @@ impl Searching<'_> {
                 Err(failure) if failure.exit_code == super::UNKNOWN => return Ok((search, Ended::Interrupted)),
                 Err(failure) => return Ok((search, Ended::NotTested(failure.problem))),
             };
+            if summary.result.interrupted.0 {
+                return Ok((search, Ended::Interrupted));
+            }
+            if let Some(found) = summary.result.thresholds.iter().find(|found| !found.measured) {
+                let load = self.range.of.shown(load);
+                return Ok((
+                    search,
+                    Ended::NotTested(format!("the threshold '{}' was not measured at {load}", found.threshold)),
+                ));
+            }
             let trial = Trial::of(load, &summary.scenario, &summary.result, Duration::from_secs(self.lasts.get()));
             let is_sustained = trial.is_sustained();
             let is_excused = trial.excuses(&summary.result.violations);
-            print(|out| write_trial(self.range.of, &trial, out));
+            if !self.args.quiet {
+                print(|out| write_trial(self.range.of, &trial, out));
+            }
             self.trials.push(trial);
             if !is_excused {
                 print(|out| write_text(&summary, self.args.extent(), out));
                 return Ok((search, Ended::Violation(Box::new(summary))));
-            }
-            if summary.result.interrupted.0 {
-                return Ok((search, Ended::Interrupted));
             }
             search.tell(load, is_sustained);
         }

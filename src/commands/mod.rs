@@ -46,6 +46,7 @@ const COULD_NOT_TEST: u8 = 4;
 
 /// Reads the command line and does what it says.
 pub fn main() -> ExitCode {
+    signals::keep_from_ending();
     let code = match Cli::read() {
         Ok(Cli { command: Some(Command::Plan(args)), .. }) => plan::print(&args),
         Ok(Cli { command: Some(Command::Check(args)), .. }) => check::check(&args),

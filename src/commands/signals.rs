@@ -53,6 +53,20 @@ impl Signals {
     }
 }
 
+/// Has SIGUSR1 not end the process, whatever it does: where nobody waits for it, it does nothing.
+#[cfg(unix)]
+pub(super) fn keep_from_ending() {
+    // Once the runtime has taken it, the system's own handler is gone for ever.
+    if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() {
+        let _inside = runtime.enter();
+        drop(Questions::new());
+    }
+}
+
+/// Other systems have no such signal.
+#[cfg(not(unix))]
+pub(super) fn keep_from_ending() {}
+
 /// SIGUSR1. Needs a runtime.
 #[cfg(unix)]
 pub(super) struct Questions(Signal);

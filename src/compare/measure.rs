@@ -104,6 +104,11 @@ impl Measure {
         self.row().is_felt
     }
 
+    /// Whether its value in an interval depends on how long that is.
+    pub(super) fn is_a_percentile(self) -> bool {
+        self.name().contains(".p")
+    }
+
     /// Whether a load that sends at a rate fixes it, whatever the server does.
     pub(super) fn is_fixed_by_a_rate(self) -> bool {
         self == Self::Throughput

@@ -134,7 +134,12 @@ impl<'r> Comparison<'r> {
                 None => (Observed::Runs { old: old.len(), new: new.len() }, Vec::new()),
             },
         };
+        // The p99 of two seconds is not that of one.
+        let lengths =
+            || old.iter().chain(&new).flat_map(|ran| ran.whole_seconds(asked.warm_up_s)).map(|its| its.lasts_s);
+        let are_alike = lengths().all(|length| Some(length) == lengths().next());
         let measures = Measure::ALL.into_iter().filter(|its| !(first.has_a_rate && its.is_fixed_by_a_rate()));
+        let measures = measures.filter(|its| are_alike || !its.is_a_percentile());
         let estimates = measures.map(|measure| {
             let values = |ran: &Ran| -> Vec<f64> {
                 ran.whole_seconds(asked.warm_up_s).filter_map(|second| measure.of(second)).collect()

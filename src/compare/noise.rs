@@ -62,6 +62,10 @@ fn estimate(old: f64, new: f64, log: f64, error: f64, freedom: f64) -> Estimate 
         let p = if log.abs() > 0.0 { 0.0 } else { 1.0 };
         return Estimate { old, new, ratio, low: ratio, high: ratio, p };
     }
+    // Forged figures may be as small or as large as numbers can be.
+    if !(log.is_finite() && error.is_finite() && freedom.is_finite()) || (log / error).abs() > 1e6 {
+        return Estimate { old, new, ratio, low: ratio, high: ratio, p: if log.abs() > 0.0 { 0.0 } else { 1.0 } };
+    }
     let t = StudentsT::new(0.0, 1.0, freedom.max(1.0)).expect("a scale and degrees of freedom above 0");
     let reach = t.inverse_cdf(f64::midpoint(1.0, CONFIDENCE)) * error;
     let p = 2.0 * t.cdf(-(log / error).abs());

@@ -22,6 +22,8 @@ use workload::seed::Seed;
 const LARGEST: u64 = 256 * 1024 * 1024;
 /// No figure of a result is as large: an hour in µs is less, and so is the memory of a machine in bytes.
 const FIGURE_MAX: f64 = 1e18;
+/// A smaller figure is none that a run can write, but for 0.
+const FIGURE_MIN: f64 = 1e-6;
 
 /// What an interval of the series has.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -250,7 +252,7 @@ fn one_line(text: &str) -> String {
 
 /// Whether every figure of an interval is one that a run can write.
 fn is_sound(second: &Second) -> bool {
-    let can_be = |figure: f64| (0.0..=FIGURE_MAX).contains(&figure);
+    let can_be = |figure: f64| figure == 0.0 || (FIGURE_MIN..=FIGURE_MAX).contains(&figure);
     let all = super::Measure::ALL.iter().filter_map(|measure| measure.of(second));
     second.lasts_s >= 1.0 && [second.at_s, second.lasts_s].into_iter().chain(all).all(can_be)
 }

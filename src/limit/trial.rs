@@ -7,13 +7,15 @@ use crate::{
     run::RunResult,
     verdict::{Judged, Missed},
 };
-use oracle::{Evidence, Violation, ViolationKind};
+use oracle::{Evidence, Violation};
 use workload::scenario::Scenario;
 
 /// A greater share of the iterations that were due may not have begun, in percent.
 const NOT_BEGUN_PERCENT_MAX: u64 = 1;
 /// A greater share of requests may not be without a good response, in percent.
 const NOT_GOOD_PERCENT_MAX: u64 = 1;
+/// How many waits for a slot, one after the other, a trial has room for at least.
+const WAITS_OF_A_TRIAL: u128 = 4;
 /// Unanswered requests grow if more than this share of what is sent stays behind, and more than chance explains.
 const LEFT_BEHIND: f64 = 0.02;
 /// The number of sequences at a time has a standard deviation of its root, as that of a Poisson process; more of these are no chance.
@@ -30,6 +32,16 @@ pub enum Overload {
         iterations: u64,
         /// Of so many.
         due: u64,
+    },
+    /// The server rejected so many requests because its queue was full.
+    FullQueue {
+        /// How many, as far as they are kept.
+        requests: u64,
+    },
+    /// One sequence in ten waited for a slot for so long that the trial was too short to see where that ends.
+    LongWaits {
+        /// The p90, in µs.
+        p90_us: u64,
     },
     /// Requests without a response became more and more.
     Backlog {
@@ -78,13 +90,10 @@ pub struct Trial {
     pub overload: Vec<Overload>,
 }
 
-/// Whether a violation may come from too much load alone: a response that is late beyond every limit, or a queue that is full.
-fn may_be_overload(violation: &Violation) -> bool {
-    match (&violation.kind, &violation.evidence) {
-        (ViolationKind::Lost, _) => true,
-        (ViolationKind::UnexpectedError, Evidence::Failed { error, .. }) => error.contains("maximum queue size"),
-        _ => false,
-    }
+/// Whether a violation says of itself that there was too much load: the error of a full queue. A response that is lost is none: the timeout
+/// for a response grows with the load.
+fn is_full_queue(violation: &Violation) -> bool {
+    matches!(&violation.evidence, Evidence::Failed { error, .. } if error.contains("maximum queue size"))
 }
 
 impl Trial {
@@ -122,15 +131,12 @@ impl Trial {
 
     /// Whether the server took the load.
     pub fn is_sustained(&self) -> bool {
-        self.overload.is_empty()
+        self.overload.is_empty() && self.violations == 0
     }
 
-    /// Whether all violations may come from too much load, and iterations stayed behind, too: a response that a server loses while it
-    /// keeps up is lost.
+    /// Whether all violations come from too much load.
     pub fn excuses(&self, violations: &[Violation]) -> bool {
-        let stays_behind =
-            |overload: &Overload| matches!(overload, Overload::NotBegun { .. } | Overload::Backlog { .. });
-        violations.is_empty() || self.overload.iter().any(stays_behind) && violations.iter().all(may_be_overload)
+        violations.iter().all(is_full_queue)
     }
 }
 
@@ -150,8 +156,16 @@ fn overload(scenario: &Scenario, result: &RunResult, lasts: Duration) -> Vec<Ove
         late += its.not_begun + its.begun_late;
         due += its.not_begun + its.begun;
     }
+    let full = result.violations.iter().filter(|violation| is_full_queue(violation)).count();
+    if full > 0 {
+        found.push(Overload::FullQueue { requests: full as u64 });
+    }
     if late * 100 > due * NOT_BEGUN_PERCENT_MAX {
         found.push(Overload::NotBegun { iterations: late, due });
+    }
+    let p90_us = result.tally.waits.slot.at_quantile_us(0.9);
+    if u128::from(p90_us) * WAITS_OF_A_TRIAL > lasts.as_micros() {
+        found.push(Overload::LongWaits { p90_us });
     }
     // In a closed loop no more can be behind than there are workers.
     if !result.arrived.is_empty() {

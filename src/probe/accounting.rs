@@ -179,7 +179,7 @@ fn judge(rose: Option<Statistics>, expected: CountBounds) -> Accounting {
     };
     let successes = expected.success_min..=expected.success_max;
     if successes.contains(&rose.success) && successes.contains(&rose.inference) && rose.fail <= expected.fail_max {
-        return Accounting::Agrees { rose, spent };
+        return Accounting::Agrees { rose, spent: spent.whole_us() };
     }
     Accounting::Differs { rose, expected }
 }

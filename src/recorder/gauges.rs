@@ -54,9 +54,16 @@ pub struct Found {
 /// The thresholds of a run, with what was measured so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gauges {
-    gauges: Vec<Gauge>,
+    all: Vec<Gauge>,
     last: Option<Sample>,
+    /// Seconds that some thread has left, and others may not have left so far.
+    held: Vec<Second>,
+    /// The first second in which no load begins any more; none where that is not known.
+    load_ends: Option<u64>,
 }
+
+/// After so many seconds no thread leaves one any more that is over, unless it was kept from running.
+const LEFT_WITHIN_S: u64 = 3;
 
 #[derive(Clone, Debug)]
 struct Gauge {
@@ -147,12 +154,40 @@ impl Gauges {
                 ended_the_run: false,
             }
         };
-        Self { gauges: scenario.thresholds().into_iter().map(gauge).collect(), last: None }
+        let ends: Option<Vec<_>> = scenario.populations.iter().map(|population| population.load.ends()).collect();
+        let load_ends = ends.filter(|_| scenario.phases.is_empty()).and_then(|ends| ends.into_iter().max());
+        Self {
+            all: scenario.thresholds().into_iter().map(gauge).collect(),
+            load_ends: load_ends.map(|ends| ends.as_secs()),
+            ..Self::default()
+        }
+    }
+
+    /// Takes in a second of a run that goes on, when all threads have left it.
+    pub(crate) fn hold(&mut self, second: Second) {
+        if !self.all.is_empty() {
+            self.held.push(second);
+        }
+    }
+
+    /// Takes in the seconds before this one.
+    fn release_before(&mut self, seconds: u64) {
+        let over: Vec<_> = self.held.extract_if(.., |second| second.number < seconds).collect();
+        for second in &over {
+            self.second(second);
+        }
+    }
+
+    /// Judges the windows that are over, where nothing comes any more that happened before this second.
+    pub(crate) fn close_before(&mut self, seconds: u64) {
+        for gauge in &mut self.all {
+            gauge.close_before(seconds, self.load_ends);
+        }
     }
 
     /// Takes in a second.
     pub(crate) fn second(&mut self, second: &Second) {
-        for gauge in &mut self.gauges {
+        for gauge in &mut self.all {
             let interval = match gauge.part {
                 Some(part) => second.parts.get(part),
                 None => Some(&second.interval),
@@ -169,7 +204,7 @@ impl Gauges {
     /// Takes in a look, which is at the end of a second.
     pub(crate) fn sample(&mut self, sample: &Sample) {
         let second = sample.at.saturating_sub(500_000_000) / 1_000_000_000;
-        for gauge in &mut self.gauges {
+        for gauge in &mut self.all {
             let measure = gauge.threshold.measure;
             if let Some(sum) = gauge.sum_at(second) {
                 sum.look(measure, self.last.as_ref(), sample);
@@ -180,13 +215,24 @@ impl Gauges {
 
     /// Judges what is known when so many seconds are over. Whether a threshold that ends the run is missed.
     pub(crate) fn abort(&mut self, seconds: u64) -> bool {
-        let are_to_abort: Vec<_> = self.gauges.iter_mut().map(|gauge| gauge.is_to_abort(seconds)).collect();
-        are_to_abort.contains(&true)
+        self.release_before(seconds);
+        let mut aborts = false;
+        for gauge in &mut self.all {
+            if gauge.threshold.aborts {
+                gauge.close_before(seconds, self.load_ends);
+                aborts |= gauge.is_to_abort(seconds);
+            } else {
+                gauge.close_before(seconds.saturating_sub(LEFT_WITHIN_S), self.load_ends);
+            }
+        }
+        aborts
     }
 
     /// What the thresholds came to in a run that took so long.
-    pub(crate) fn conclude(self, elapsed: Duration) -> Vec<Found> {
-        self.gauges.into_iter().map(|gauge| gauge.found(elapsed)).collect()
+    pub(crate) fn conclude(mut self, elapsed: Duration) -> Vec<Found> {
+        self.release_before(u64::MAX);
+        let load_ends = self.load_ends;
+        self.all.into_iter().map(|gauge| gauge.found(elapsed, load_ends)).collect()
     }
 }
 
@@ -217,10 +263,12 @@ impl Gauge {
     }
 
     /// Judges the windows that are over.
-    fn close_before(&mut self, seconds: u64) {
+    fn close_before(&mut self, seconds: u64, load_ends: Option<u64>) {
         let PartOfRun::Each(length) = self.threshold.window else { return };
         let lasted = Duration::from_secs(length);
-        let (mut window, open) = (self.first_open(), seconds / length);
+        // When no load begins any more, little of everything is no wonder.
+        let counts = load_ends.filter(|_| !self.threshold.is_above()).map_or(u64::MAX, |ends| ends / length);
+        let (mut window, open) = (self.first_open(), (seconds / length).min(counts));
         while window < open {
             if let Some(sum) = self.sums.remove(&window) {
                 self.take_in(sum.value(&self.threshold, lasted), window);
@@ -228,26 +276,25 @@ impl Gauge {
             } else {
                 // A window in which nothing happened is one, too; several in a row are like one.
                 self.take_in(Sum::default().value(&self.threshold, lasted), window);
-                window = self.first_open().min(open).max(window + 1);
+                window = self.sums.keys().next().map_or(open, |next| open.min(*next)).max(window + 1);
             }
         }
         self.sums.entry(window).or_default();
     }
 
-    /// Judges the last window, which the run's end cut short: a rate of it says nothing.
+    /// Judges the last window, which the run's end cut short: that little happened in it says nothing, and nor does a rate.
     fn close_last(&mut self) {
         let PartOfRun::Each(_) = self.threshold.window else { return };
+        let says_something = self.threshold.is_above() && self.threshold.measure.kind() != Kind::Rate;
         while let Some((window, sum)) = self.sums.pop_first() {
-            let is_rate = self.threshold.measure.kind() == Kind::Rate;
-            let value = if is_rate { None } else { sum.value(&self.threshold, Duration::ZERO) };
+            let value = if says_something { sum.value(&self.threshold, Duration::ZERO) } else { None };
             self.take_in(value, window);
         }
     }
 
     fn is_to_abort(&mut self, seconds: u64) -> bool {
-        self.close_before(seconds);
-        if !self.threshold.aborts || self.ended_the_run {
-            return self.ended_the_run;
+        if self.ended_the_run {
+            return true;
         }
         let value = match self.threshold.window {
             PartOfRun::Each(_) => self.worst.map(|(worst, _)| worst),
@@ -265,8 +312,8 @@ impl Gauge {
         self.sums.get(&0).unwrap_or(&nothing).value(&self.threshold, lasted)
     }
 
-    fn found(mut self, elapsed: Duration) -> Found {
-        self.close_before(elapsed.as_secs());
+    fn found(mut self, elapsed: Duration, load_ends: Option<u64>) -> Found {
+        self.close_before(elapsed.as_secs(), load_ends);
         self.close_last();
         let span = self.value_of_the_span(elapsed);
         self.take_in(span, 0);

@@ -175,7 +175,7 @@ impl Interval {
 }
 
 /// What happened in a second, and how many seconds of the run are before it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Second {
     pub(crate) number: u64,
     pub(crate) interval: Interval,

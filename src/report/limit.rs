@@ -65,21 +65,21 @@ impl LimitResult {
         let shown = |load: f64| self.range.of.shown(load);
         let noun = if self.range.of == Load::Rate { "rate" } else { "number of workers" };
         let Bracket { sustained, overloaded, is_sure } = self.bracket;
-        let how = if is_sure { "again and again" } else { "as far as it was tried" };
-        match (sustained, overloaded) {
+        let text = match (sustained, overloaded) {
             (Some(low), Some(high)) => format!(
-                "between {} and {}: the highest {noun} that the server took {how}, and the lowest that was too much {how}",
+                "between {} and {}: the server took the first {noun}, and the second was too much",
                 shown(low),
                 shown(high)
             ),
             (Some(low), None) => {
-                format!("{} or more: the server took {how} the highest {noun} that was tried", shown(low))
+                format!("{} or more: the server took each {noun} that was tried; give a higher range", shown(low))
             }
             (None, Some(high)) => {
-                format!("below {}: each {noun} that was tried was too much; give a lower one", shown(high))
+                format!("below {}: each {noun} that was tried was too much; give a lower range", shown(high))
             }
-            (None, None) => "not known: no trial came to an end".to_owned(),
-        }
+            (None, None) => return "not known: no trial came to an end".to_owned(),
+        };
+        if is_sure { text } else { format!("{text}; not yet sure, because too few trials were made") }
     }
 
     /// Writes what the search came to. With a violation, the report of its run is above it.
@@ -141,7 +141,11 @@ pub(crate) fn write_trial(of: Load, trial: &Trial, out: &mut impl io::Write) -> 
         ms(trial.step_p99_us),
         number(trial.in_flight),
         number(trial.mean_batch),
-        if trial.is_sustained() { "sustained" } else { "too much" },
+        match (trial.is_sustained(), trial.overload.is_empty()) {
+            (true, _) => "sustained",
+            (false, true) => "violation",
+            (false, false) => "too much",
+        },
     )?;
     for overload in &trial.overload {
         let text = wrapped(&why(overload), COLUMNS - 12).join("\n            ");
@@ -157,6 +161,13 @@ fn why(overload: &Overload) -> String {
         Overload::NotBegun { iterations, due } => format!(
             "{iterations} of {} that were due began late or not at all: all workers were busy (more: -c)",
             counted(*due, "iteration")
+        ),
+        Overload::FullQueue { requests } => {
+            format!("the server's queue was full: {} rejected", counted(*requests, "request"))
+        }
+        Overload::LongWaits { p90_us } => format!(
+            "one sequence in ten waited {:.1} s or more for a slot, which is over a quarter of the trial",
+            Duration::from_micros(*p90_us).as_secs_f64()
         ),
         Overload::Backlog { from, to } => {
             format!("unanswered requests grew from {from:.0} to {to:.0} while iterations began")

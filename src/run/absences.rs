@@ -98,7 +98,10 @@ impl Known {
 impl Absences {
     /// Of a server whose model had executed so many requests before the run, where it tells.
     pub(super) fn new(before: Option<u64>) -> Self {
-        Self { known: Locked::new(Known { before, ..Known::default() }), ..Self::default() }
+        Self {
+            known: Locked::new(Known { before, executed: before.unwrap_or(0), ..Known::default() }),
+            ..Self::default()
+        }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

@@ -269,7 +269,7 @@ impl Watched {
             // Another process, or a model that was loaded anew.
             self.memory = Grown::default();
         } else if let Some(Taken { bytes, .. }) = look.taken {
-            self.memory.add(now, progress.sequences, bytes);
+            self.memory.add(now, (progress.sequences, progress.waiting()), bytes);
         }
         violations
     }
@@ -319,7 +319,7 @@ impl Watched {
     pub(super) fn collect(&mut self, seconds: &Seconds) {
         for second in seconds.take() {
             self.series.add(second.number, &second.interval);
-            self.gauges.second(&second);
+            self.gauges.hold(second);
         }
     }
 

@@ -4,10 +4,14 @@ use std::{
     fs,
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
 };
 
 use crate::support::tool::{told, tool, words};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -201,9 +205,10 @@ fn runs_are_held_in_turn_with_the_same_seed_in_a_round() {
 
 /// The processes whose command line names this folder.
 fn processes_that_name(folder: &Path) -> Vec<String> {
-    let output = Command::new("ps").args(["-eo", "args"]).output().expect("ps runs");
-    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
-    lines.lines().filter(|line| line.contains(words(folder))).map(str::to_owned).collect()
+    let processes = fs::read_dir("/proc").expect("Linux has it").filter_map(Result::ok);
+    // Those that have ended meanwhile have none any more.
+    let lines = processes.filter_map(|process| fs::read_to_string(process.path().join("cmdline")).ok());
+    lines.filter(|line| line.contains(words(folder))).collect()
 }
 
 #[test]
@@ -216,8 +221,8 @@ fn an_interrupt_ends_the_run_that_is_under_way() {
     let mut lines = BufReader::new(process.stderr.take().expect("a pipe")).lines();
     let first = lines.next().expect("a line").expect("UTF-8");
     assert_eq!(first, "sequence-stress: round 1 of 3: the old run");
-    let killed = Command::new("kill").arg(process.id().to_string()).status().expect("kill runs");
-    assert!(killed.success());
+    let id = process.id().try_into().expect("a process ID");
+    kill(Pid::from_raw(id), Signal::SIGTERM).expect("the process is there");
     let rest: Vec<_> = lines.map(|line| line.expect("UTF-8")).collect();
     assert_eq!(process.wait().expect("it ends").code(), Some(3));
     assert_eq!(rest, ["sequence-stress: interrupted in the old run of round 1: nothing is compared"]);

@@ -57,7 +57,8 @@ fn the_limit_of_a_server_is_in_a_narrow_bracket() {
     let (Bracket { sustained, overloaded, is_sure }, trials) = searched("20..200/s", "", &[]);
     let (sustained, overloaded) = (sustained.expect("a load"), overloaded.expect("a load"));
     assert!(is_sure && sustained < overloaded && overloaded < sustained * 1.25, "{sustained} {overloaded}");
-    assert!((85.0..=105.0).contains(&sustained) && (95.0..=115.0).contains(&overloaded), "{sustained} {overloaded}");
+    // A few more than it can take do not show in eight seconds.
+    assert!(sustained > 85.0 && (95.0..125.0).contains(&overloaded), "{sustained} {overloaded}");
     let why = trials.iter().flat_map(|trial| &trial.overload);
     assert!(why.clone().any(|why| matches!(why, Overload::Backlog { .. })), "{:?}", why.collect::<Vec<_>>());
     let batches: Vec<_> = trials.iter().filter_map(|trial| trial.mean_batch).collect();
@@ -120,7 +121,7 @@ fn the_command_tells_the_limit_and_writes_the_trials() {
         ["--embedded", "--find-limit=1..1", "--fail-if=step.p50 > 1us", "-d4s", "-q", "--scenario", words(&path)];
     let (code, text) = told(&[&flags[..], &["--json", words(&file), "--csv", words(&csv)]].concat());
     assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains("LIMIT: below 1: each number of workers that was tried was too much"), "{text}");
+    assert!(text.contains("LIMIT: below 1: each number of workers that was tried was too much; give"), "{text}");
     let result: Value = serde_json::from_slice(&fs::read(&file).expect("a file")).expect("JSON");
     let (sustained, overloaded, sure) = (&result["sustained"], result["overloaded"].as_f64(), &result["sure"]);
     assert_eq!((sustained, overloaded, sure), (&Value::Null, Some(1.0), &true.into()));
@@ -135,7 +136,7 @@ fn what_cannot_be_searched_is_said_before_anything_is_sent() {
         (&["--find-limit", "10/s"][..], "give rates such as 10..5000/s, or numbers of workers such as 1..512"),
         (&["--find-limit", "-1..5/s"], "give numbers from 0.01"),
         (&["--find-limit", "1..5"], "--find-limit 1..5 needs a threshold"),
-        (&["--find-limit", "1..5/s", "-d", "2s"], "a trial takes 4 s or more"),
+        (&["--find-limit", "1..5/s", "-d", "2s"], "needs trials of 4 s or more: give -d 4s"),
         (&["--find-limit", "1..5/s", "--rate", "3/s"], "cannot be used with"),
         (&["--find-limit", "1..5/s", "--hdr-log", "x"], "--hdr-log is of one run"),
         (&["--find-limit", "1..5/s", "--fail-if", "pending.max > 3"], "needs --metrics-url"),

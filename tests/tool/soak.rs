@@ -4,13 +4,17 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, Lines},
     path::Path,
-    process::{Child, ChildStderr, ChildStdout, Command, Stdio},
+    process::{Child, ChildStderr, ChildStdout, Stdio},
     time::{Duration, Instant},
 };
 
 use crate::support::{
     runs::{block_on, run_alone, scenario, scenario_at, server_of_four},
     tool::{Serve, told, tool, unwrapped, words},
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
 };
 use oracle::ViolationKind;
 use reference::{Fault, Planted, Server};
@@ -126,7 +130,7 @@ impl Run {
     /// Waits until it has judged responses, and found nothing; returns the report so far.
     fn judges(&mut self) -> String {
         loop {
-            self.signal("-USR1");
+            self.signal(Signal::SIGUSR1);
             let verdict = self.says(" SO FAR: ");
             let report = self.says("replay: ");
             if verdict.lines().last().is_some_and(|line| line.starts_with("VALID")) {
@@ -135,9 +139,9 @@ impl Run {
         }
     }
 
-    fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status().expect("kill runs");
-        assert!(sent.success());
+    fn signal(&self, signal: Signal) {
+        let id = self.child.id().try_into().expect("a process ID");
+        kill(Pid::from_raw(id), signal).expect("the process is there");
     }
 
     /// Waits for its end; returns its exit code, what it wrote, and what it said that was not waited for.
@@ -231,12 +235,12 @@ fn whoever_sends_sigusr1_is_told_the_verdict_so_far() {
             assert!(run.out.any(|line| line.expect("UTF-8").contains("wrong-sum")), "the violation is told");
         }
         for _ in 0..2 {
-            run.signal("-USR1");
+            run.signal(Signal::SIGUSR1);
             run.says(expected);
             let rest = run.says("replay: ");
             assert!(rest.contains("requests in ") && !rest.contains("server counts"), "{rest}");
         }
-        run.signal("-INT");
+        run.signal(Signal::SIGINT);
         let (code, _, said) = run.end();
         assert_eq!(code, Some(if fault.is_some() { 1 } else { 3 }), "{said}");
     }
@@ -360,7 +364,7 @@ fn a_server_that_comes_back_is_waited_for() {
     assert!(back.contains("another process since"), "{back}");
     let report = unwrapped(&run.judges());
     assert!(report.contains("server away 1 time: at "), "{report}");
-    run.signal("-INT");
+    run.signal(Signal::SIGINT);
     let (code, out, said) = run.end();
     assert!(code == Some(3) && out.contains("UNKNOWN: the run was interrupted (seed 7)"), "{out}{said}");
     let restarts = &read(&json)["restarts"];

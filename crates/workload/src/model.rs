@@ -80,6 +80,19 @@ pub struct Spent {
 }
 
 impl Spent {
+    /// The same in whole µs, as files have it.
+    #[must_use]
+    pub fn whole_us(self) -> Self {
+        let whole = |ns: u64| ns / 1000 * 1000;
+        Self {
+            request_ns: whole(self.request_ns),
+            queue_ns: whole(self.queue_ns),
+            compute_input_ns: whole(self.compute_input_ns),
+            compute_infer_ns: whole(self.compute_infer_ns),
+            compute_output_ns: whole(self.compute_output_ns),
+        }
+    }
+
     /// How long the model computed with its inputs and outputs, in ns.
     pub fn compute_ns(&self) -> u64 {
         self.compute_input_ns + self.compute_infer_ns + self.compute_output_ns

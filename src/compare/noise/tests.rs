@@ -155,3 +155,16 @@ fn many_measures_need_more_evidence_unless_they_differ_together() {
     assert_eq!(shown(&[0.04; 4]), ["0.040"; 4], "all of them are not");
     assert_eq!(shown(&[]), Vec::<String>::new());
 }
+
+#[test]
+fn forged_figures_are_compared_without_a_panic() {
+    let sides =
+        [[1e-200, 2e-200, 3e-200], [5e-324, 5e-324, 1e-323], [1e300, 2e300, 1e308], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]];
+    for old in &sides {
+        for new in &sides {
+            for estimate in [of_runs(old, new), of_seconds(&old.repeat(20), &new.repeat(20))].into_iter().flatten() {
+                assert!(estimate.p >= 0.0, "{old:?} {new:?}: {estimate:?}");
+            }
+        }
+    }
+}

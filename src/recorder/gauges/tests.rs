@@ -129,6 +129,43 @@ fn it_ends_the_run_when_the_second_is_over_and_says_so() {
     assert!(!windows.abort(3) && windows.abort(4), "only a window that is over says something");
 }
 
+#[test]
+fn what_some_threads_have_left_early_waits_for_the_others() {
+    let mut gauges = gauges("throughput > 150/s abort");
+    gauges.hold(second(0, &[1; 100]));
+    // One thread has left its part of the next second, in which the others still are.
+    gauges.hold(second(1, &[1; 60]));
+    assert!(!gauges.abort(1), "100 in a second");
+    gauges.hold(second(1, &[1; 40]));
+    assert!(!gauges.abort(2), "200 in two seconds");
+    gauges.hold(second(2, &[1; 300]));
+    assert!(gauges.abort(3));
+}
+
+#[test]
+fn little_of_anything_is_no_wonder_when_no_load_begins_any_more() {
+    let judged = |fail_if: &str| {
+        let text = format!("fail_if = [{fail_if:?}]\nload.duration_s = 10");
+        let scenario = Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario");
+        let mut gauges = Gauges::of(&scenario);
+        (0..10).for_each(|number| gauges.second(&second(number, &[1; 100])));
+        gauges.second(&second(12, &[90]));
+        let [found] = gauges.conclude(Duration::from_secs(13)).try_into().expect("one threshold");
+        (found.value.map(f64::round), found.missed)
+    };
+    assert_eq!(judged("throughput < 50/s in any 1s"), (Some(100.0), false));
+    assert_eq!(judged("throughput < 150/s in any 5s"), (Some(100.0), true));
+    // Much of something is one all the same, also in the seconds that the end cuts short.
+    assert_eq!(judged("step.max > 50ms in any 5s"), (Some(90_047.0), true));
+}
+
+#[test]
+fn a_run_that_is_said_to_be_endless_has_an_end() {
+    for elapsed in [u64::MAX, 10_000_000_000_000] {
+        assert_eq!(judged("throughput < 1/s in any 1s", &[second(3, &[1; 9])], elapsed), (Some(0.0), true));
+    }
+}
+
 fn look(at_s: u64, memory: u64) -> Sample {
     Sample { at: at_s * SECOND, in_flight: at_s, server_memory: Some(memory), ..Sample::default() }
 }

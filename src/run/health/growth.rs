@@ -76,6 +76,8 @@ struct Point {
     at: Nanos,
     sequences: u64,
     bytes: u64,
+    /// Requests without a response.
+    unanswered: u64,
 }
 
 /// The looks at the memory. Of a long run each has the least of two looks, of four, and so on.
@@ -101,8 +103,8 @@ impl Grown {
     const LEAK: i64 = 16 << 20;
     const LEAK_PER_SEQUENCE: u64 = 48;
 
-    pub(super) fn add(&mut self, at: Nanos, sequences: u64, bytes: u64) {
-        let point = Point { at, sequences, bytes };
+    pub(super) fn add(&mut self, at: Nanos, (sequences, unanswered): (u64, u64), bytes: u64) {
+        let point = Point { at, sequences, bytes, unanswered };
         (self.first, self.last) = (self.first.or(Some(point)), Some(point));
         if self.looks.is_multiple_of(1 << self.thinned) {
             if self.points.len() == Self::POINTS_MAX {
@@ -193,6 +195,13 @@ impl Parts {
         self.lows[0].bytes.cast_signed()
     }
 
+    /// Whether unanswered requests became more and more: each takes memory, and that of a server that cannot keep up grows with them.
+    fn has_a_growing_backlog(&self) -> bool {
+        const FEW: u64 = 100;
+        let [first, .., last] = self.lows;
+        last.unanswered > first.unanswered.saturating_mul(2).saturating_add(FEW)
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "a slope")]
     fn growth(&self) -> Growth {
         let Self { lows, sequences } = self;
@@ -203,7 +212,7 @@ impl Parts {
             sequences: *sequences,
             per_sequence: Slope::through(lows.map(|low| (low.sequences as f64, low.bytes as f64))),
             per_hour: Slope::through(lows.map(|low| (hours(low.at), low.bytes as f64))),
-            is_steady: is_steady(bytes, *sequences),
+            is_steady: is_steady(bytes, *sequences) && !self.has_a_growing_backlog(),
         }
     }
 }

@@ -136,6 +136,24 @@ fn memory_of(seconds: u64, sequences: u64, bytes: impl Fn(u64) -> u64) -> Option
     health.memory
 }
 
+#[test]
+fn the_memory_of_a_backlog_that_grows_is_no_leak() {
+    let is_leak = |answered: fn(u64) -> u64| {
+        let mut watched = Watched::default();
+        for second in 1..=200 {
+            let requests = second * 800;
+            let look = Look { taken: Some(Taken { bytes: 50 * MB + second * 400 * 4096, cpu_us: None }), ..yes() };
+            let progress = Progress { requests, answered: answered(requests), ..progress(0, second * 50) };
+            watched.take(look, second * SECOND, &progress);
+        }
+        let all = progress(0, 200 * 50);
+        let Concluded { left, .. } = watched.conclude(200 * SECOND, &all, Duration::from_secs(200));
+        !left.is_empty()
+    };
+    assert!(!is_leak(|requests| requests / 2), "half of them stay behind, each with a page");
+    assert!(is_leak(|requests| requests - 400), "as many as ever are unanswered");
+}
+
 fn memory(seconds: u64, bytes: impl Fn(u64) -> u64) -> Option<ServerMemory> {
     memory_of(seconds, 50, bytes)
 }

@@ -8,6 +8,8 @@ use std::{collections::BTreeSet, mem};
 use workload::{event::Nanos, model::Batching};
 
 const SECOND: Nanos = 1_000_000_000;
+/// A run has events more often than each day.
+const LONGEST_SILENCE: Nanos = 86_400 * SECOND;
 
 /// What one correlation ID has in the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,11 +101,18 @@ impl Offer {
 
     /// Ends the second that is counted, of which that much has passed.
     pub(super) fn end_second(&mut self) {
-        let live = (self.starts + self.requests + self.resting.len()) as u64;
-        if self.second != Offered::default() || live > 0 {
-            let live = Some(live).filter(|_| !self.second.is_partial);
-            self.over.push((self.until.saturating_sub(1) / SECOND, Offered { live, ..mem::take(&mut self.second) }));
+        if self.second != Offered::default() || self.live() > 0 {
+            self.leave_second();
         }
+    }
+
+    fn live(&self) -> u64 {
+        (self.starts + self.requests + self.resting.len()) as u64
+    }
+
+    fn leave_second(&mut self) {
+        let live = Some(self.live()).filter(|_| !self.second.is_partial);
+        self.over.push((self.until.saturating_sub(1) / SECOND, Offered { live, ..mem::take(&mut self.second) }));
     }
 
     fn go_on(&mut self, at: Nanos) {
@@ -142,6 +151,12 @@ impl Offer {
 
     /// Counts the time until then.
     fn count(&mut self, until: Nanos) {
+        if until.saturating_sub(self.until) > LONGEST_SILENCE {
+            // No run is silent for so long.
+            self.end_second();
+            self.until = until;
+            self.second.is_partial = true;
+        }
         let at_a_time = self.at_a_time();
         while self.until < until {
             let ends = until.min((self.until / SECOND + 1) * SECOND);
@@ -152,7 +167,7 @@ impl Offer {
             }
             self.until = ends;
             if ends.is_multiple_of(SECOND) {
-                self.end_second();
+                self.leave_second();
             }
         }
     }

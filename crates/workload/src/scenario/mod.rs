@@ -502,6 +502,10 @@ impl Scenario {
         let lasts = self.populations.iter().map(|its| its.load.duration_s.map(NonZeroU64::get)).max().flatten();
         let longest = lasts
             .filter(|_| self.phases.is_empty() && self.populations.iter().all(|its| its.load.duration_s.is_some()));
+        let grows = threshold.statistic == Statistic::Growth;
+        if grows && longest.is_some_and(|longest| longest < GROWTH_LEAST.as_secs()) {
+            return Err("growth shows in a run of a minute or more".to_owned());
+        }
         let ends_before = match threshold.window {
             PartOfRun::Span { from, .. } => longest.filter(|longest| from >= *longest),
             PartOfRun::Each(seconds) => longest.filter(|longest| seconds > *longest),

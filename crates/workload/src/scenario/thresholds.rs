@@ -257,6 +257,11 @@ impl Threshold {
         }
     }
 
+    /// Whether it is missed above its limit, and not below.
+    pub fn is_above(&self) -> bool {
+        self.is_above
+    }
+
     /// The one of two values that is nearer to missing it, or misses it by more.
     pub fn worse_of(&self, one: f64, other: f64) -> f64 {
         if self.is_above { one.max(other) } else { one.min(other) }
@@ -328,6 +333,9 @@ fn read(text: &str) -> Result<Threshold, String> {
         measured(left.next().ok_or("it does not say what is measured, as in 'step.p99 > 50ms'")?)?;
     let whose = whose(measure, &left.collect::<Vec<_>>())?;
     let words: Vec<_> = right.split_whitespace().collect();
+    if words.contains(&"of") {
+        return Err("'of …' stands before the operator, as in 'step.p99 of pattern valid > 50ms'".to_owned());
+    }
     let behind = words.iter().position(|word| ["during", "in", "abort"].contains(word)).unwrap_or(words.len());
     let (limit, rest) = words.split_at(behind);
     let unit = unit(measure, statistic);
@@ -518,6 +526,7 @@ mod tests {
             ("step.p99 of all > 5ms", "'of all' is neither"),
             ("step.p99 of pattern nothing > 5ms", "there is no pattern 'nothing'; these are: valid"),
             ("pending.max of pattern valid > 5", "pending is measured of the whole run alone"),
+            ("step.p99 > 5ms of pattern valid", "'of …' stands before the operator"),
             ("step.p99 > 5ms during 5s", "'5s' is no part of a run"),
             ("step.p99 > 5ms during 5s..5s", "ends before it begins"),
             ("step.p99 > 5ms in any 0s", "a second or more"),
