@@ -236,7 +236,7 @@ pub struct StressArgs {
     ///
     /// One run after the other, each of -d [default: 10s]. A load is too much if a threshold (--fail-if) is missed, if iterations do not begin
     /// when they are due, if unanswered requests become more and more, or if 1 % of the requests get no good response. The search ends at a
-    /// violation that no load excuses. --json and --csv write the trials.
+    /// violation that too much load does not explain. --json and --csv write the trials.
     #[arg(long, value_name = "RANGE", help_heading = "Load", allow_hyphen_values = true,
         conflicts_with_all = ["rate", "iterations", "history", "failure", "require_claims", "checkpoint", "reconnect"])]
     pub find_limit: Option<Range>,

@@ -49,6 +49,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<u8, Failure> {
     let asked = Asked { least: args.least, warm_up_s: args.warm_up };
     let comparisons = new.iter().map(|new| Comparison::of(&old, new, asked)).collect::<Result<_, _>>();
     let comparisons: Vec<_> = comparisons.map_err(Failure::wrong_input)?;
+    // Only results that could be compared are told to be the same.
     if let Compared::Results(old, new) = &compared {
         for side in std::iter::once(old).chain(new) {
             let is_again = |(place, file): &(usize, &PathBuf)| side[..*place].iter().any(|other| is_same(other, file));

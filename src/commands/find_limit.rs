@@ -1,7 +1,6 @@
 //! `sequence-stress --find-limit`: runs at one load after the other, until it is known how much a server takes.
 
 use std::{
-    env,
     num::NonZeroU64,
     sync::{
         Arc,
@@ -16,7 +15,7 @@ use super::{
     output::{ResultFile, check_different, print, say_error},
     progress::Display,
     resolve, runtime,
-    stress::{interrupts, load_words, planted_faults, replay_line, restart, server_memory, start_server},
+    stress::{interrupts, load_words, planted_faults, replay_line, server_memory, setup, start_server},
 };
 use crate::{
     cli::{StressArgs, with_hints},
@@ -154,10 +153,8 @@ impl Searching<'_> {
             }
             if let Some(found) = summary.result.thresholds.iter().find(|found| !found.measured) {
                 let load = self.range.of.shown(load);
-                return Ok((
-                    search,
-                    Ended::NotTested(format!("the threshold '{}' was not measured at {load}", found.threshold)),
-                ));
+                let why = format!("the threshold '{}' was not measured at {load}", found.threshold);
+                return Ok((search, Ended::NotMeasured(why)));
             }
             let trial = Trial::of(load, &summary.scenario, &summary.result, Duration::from_secs(self.lasts.get()));
             let is_sustained = trial.is_sustained();
@@ -192,15 +189,11 @@ impl Searching<'_> {
         let words = load_words(args, &scenario);
         let replay = replay_line(&args.endpoint, source, &words, seed, &scenario.target);
         let setup = Setup {
-            hints: args.endpoint.hints(),
             fail_fast: args.fail_fast,
-            embedded: args.endpoint.embedded,
-            restart: restart(&args.endpoint, server.as_ref()),
-            program: env::current_exe().ok(),
             server_memory: server_memory(&args.endpoint, &scenario.target),
             golden: self.golden.clone(),
             pace: args.expect.pace,
-            ..Setup::new(scenario.clone(), seed)
+            ..setup(&args.endpoint, server.as_ref(), scenario.clone(), seed)
         };
         if let Some(why) = setup.cannot_measure() {
             return Err(CommandFailure::wrong_input(why));

@@ -106,17 +106,13 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         server: args.endpoint.server_setup(seed),
     });
     let setup = Setup {
-        hints: args.endpoint.hints(),
         fail_fast: args.fail_fast,
-        embedded: args.endpoint.embedded,
         recording,
-        restart: restart(&args.endpoint, server.as_ref()),
-        program: env::current_exe().ok(),
         server_memory: server_memory(&args.endpoint, &scenario.target),
         golden,
         pace: args.expect.pace,
         so_far,
-        ..Setup::new(scenario.clone(), seed)
+        ..setup(&args.endpoint, server.as_ref(), scenario.clone(), seed)
     };
     if let Some(why) = setup.cannot_measure() {
         return Err(CommandFailure::wrong_input(why));
@@ -158,8 +154,19 @@ pub(super) fn start_server(endpoint: &EndpointArgs, seed: Seed) -> Result<Server
     Server::start(options).map_err(CommandFailure::could_not_test)
 }
 
+/// A run of this scenario, with what the flags say of the endpoint.
+pub(super) fn setup(endpoint: &EndpointArgs, server: Option<&Server>, scenario: Scenario, seed: Seed) -> Setup {
+    Setup {
+        hints: endpoint.hints(),
+        embedded: endpoint.embedded,
+        restart: restart(endpoint, server),
+        program: env::current_exe().ok(),
+        ..Setup::new(scenario, seed)
+    }
+}
+
 /// How the server is restarted, where that is known.
-pub(super) fn restart(endpoint: &EndpointArgs, server: Option<&Server>) -> Option<Restart> {
+fn restart(endpoint: &EndpointArgs, server: Option<&Server>) -> Option<Restart> {
     match server {
         Some(server) => Some(Restart::by(server.restarter())),
         None => endpoint.restart_command.as_deref().map(Restart::by_command),

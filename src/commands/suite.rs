@@ -4,7 +4,6 @@ mod board;
 
 use std::{
     collections::VecDeque,
-    env,
     path::Path,
     sync::{
         Arc, Mutex, PoisonError,
@@ -22,7 +21,7 @@ use super::{
     golden::expected,
     output::{ResultFile, check_different, print, say_error},
     runtime, seed_from_the_clock,
-    stress::{interrupts, planted_faults, replay_line, restart, server_memory, start_server},
+    stress::{interrupts, planted_faults, replay_line, server_memory, setup, start_server},
 };
 use crate::{
     cli::{SuiteArgs, with_hints},
@@ -198,14 +197,10 @@ impl Suite<'_> {
             ));
         }
         let setup = Setup {
-            hints: endpoint.hints(),
-            embedded: endpoint.embedded,
-            restart: restart(endpoint, server.as_ref()),
-            program: env::current_exe().ok(),
             server_memory,
             golden: self.golden.clone(),
             pace: self.args.expect.pace,
-            ..Setup::new(scenario, self.seed)
+            ..setup(endpoint, server.as_ref(), scenario, self.seed)
         };
         let mut lookout = self.board.lookout(place, Arc::clone(&self.saw_violation));
         let mut outcome = runtime()?.block_on(async {

@@ -2,7 +2,8 @@
 //!
 //! One run a side: seconds that follow each other are alike, so a second is no observation of its own. The seconds are put together in blocks
 //! that are so long that they are nearly independent, and Welch's test compares the means of the blocks. Several runs a side: a run is an
-//! observation. Runs with the same seeds on both sides are pairs: what was sent is the same in both, and if they were interleaved, so is most of what else the machine did.
+//! observation. Runs with the same seeds on both sides are pairs: what was sent is the same in both. If they were interleaved, most of what
+//! else the machine did is the same, too.
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
@@ -57,14 +58,11 @@ fn variance_of_mean(values: &[f64]) -> f64 {
 /// The estimate with this logarithm of the ratio and its standard error.
 fn estimate(old: f64, new: f64, log: f64, error: f64, freedom: f64) -> Estimate {
     let ratio = log.exp();
-    // Values that are all the same leave no doubt.
-    if error <= 0.0 {
+    // Values that are all the same leave no doubt. Forged figures may be beyond what can be computed.
+    let is_computable = log.is_finite() && error.is_finite() && freedom.is_finite();
+    if error <= 0.0 || !is_computable || (log / error).abs() > 1e6 {
         let p = if log.abs() > 0.0 { 0.0 } else { 1.0 };
         return Estimate { old, new, ratio, low: ratio, high: ratio, p };
-    }
-    // Forged figures may be as small or as large as numbers can be.
-    if !(log.is_finite() && error.is_finite() && freedom.is_finite()) || (log / error).abs() > 1e6 {
-        return Estimate { old, new, ratio, low: ratio, high: ratio, p: if log.abs() > 0.0 { 0.0 } else { 1.0 } };
     }
     let t = StudentsT::new(0.0, 1.0, freedom.max(1.0)).expect("a scale and degrees of freedom above 0");
     let reach = t.inverse_cdf(f64::midpoint(1.0, CONFIDENCE)) * error;

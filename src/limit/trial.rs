@@ -8,7 +8,7 @@ use crate::{
     verdict::{Judged, Missed},
 };
 use oracle::{Evidence, Violation};
-use workload::scenario::Scenario;
+use workload::{event::Code, scenario::Scenario};
 
 /// A greater share of the iterations that were due may not have begun, in percent.
 const NOT_BEGUN_PERCENT_MAX: u64 = 1;
@@ -33,8 +33,8 @@ pub enum Overload {
         /// Of so many.
         due: u64,
     },
-    /// The server rejected so many requests because its queue was full.
-    FullQueue {
+    /// The server rejected requests because it had too much load.
+    Rejected {
         /// How many, as far as they are kept.
         requests: u64,
     },
@@ -90,10 +90,22 @@ pub struct Trial {
     pub overload: Vec<Overload>,
 }
 
-/// Whether a violation says of itself that there was too much load: the error of a full queue. A response that is lost is none: the timeout
-/// for a response grows with the load.
-fn is_full_queue(violation: &Violation) -> bool {
-    matches!(&violation.evidence, Evidence::Failed { error, .. } if error.contains("maximum queue size"))
+/// Whether a violation is the server's own word that it had too much load: the error of a full queue, or the status that servers and proxies
+/// give then. A response that is lost is no such word: the timeout for a response grows with the load.
+fn is_overload(violation: &Violation) -> bool {
+    const GRPC_RESOURCE_EXHAUSTED: u16 = 8;
+    const GRPC_UNAVAILABLE: u16 = 14;
+    const HTTP_TOO_MANY_REQUESTS: u16 = 429;
+    const HTTP_UNAVAILABLE: u16 = 503;
+    let Evidence::Failed { code, error, .. } = &violation.evidence else { return false };
+    match code {
+        Some(
+            Code::Grpc(GRPC_RESOURCE_EXHAUSTED | GRPC_UNAVAILABLE)
+            | Code::Http(HTTP_TOO_MANY_REQUESTS | HTTP_UNAVAILABLE),
+        ) => true,
+        // On a stream an error has no code.
+        _ => error.contains("maximum queue size"),
+    }
 }
 
 impl Trial {
@@ -136,7 +148,7 @@ impl Trial {
 
     /// Whether all violations come from too much load.
     pub fn excuses(&self, violations: &[Violation]) -> bool {
-        violations.iter().all(is_full_queue)
+        violations.iter().all(is_overload)
     }
 }
 
@@ -156,9 +168,9 @@ fn overload(scenario: &Scenario, result: &RunResult, lasts: Duration) -> Vec<Ove
         late += its.not_begun + its.begun_late;
         due += its.not_begun + its.begun;
     }
-    let full = result.violations.iter().filter(|violation| is_full_queue(violation)).count();
-    if full > 0 {
-        found.push(Overload::FullQueue { requests: full as u64 });
+    let rejected = result.violations.iter().filter(|violation| is_overload(violation)).count();
+    if rejected > 0 {
+        found.push(Overload::Rejected { requests: rejected as u64 });
     }
     if late * 100 > due * NOT_BEGUN_PERCENT_MAX {
         found.push(Overload::NotBegun { iterations: late, due });
@@ -204,6 +216,7 @@ fn backlog(series: &Series, lasts: Duration) -> Option<Overload> {
 mod tests {
     use super::*;
     use crate::recorder::Counted;
+    use oracle::ViolationKind;
 
     fn series(requests_and_responses: impl Iterator<Item = (u64, u64)>) -> Series {
         let mut series = Series::default();
@@ -216,6 +229,30 @@ mod tests {
 
     fn grows(requests_and_responses: impl Iterator<Item = (u64, u64)>) -> bool {
         backlog(&series(requests_and_responses), Duration::from_secs(12)).is_some()
+    }
+
+    fn rejected(code: Option<Code>, error: &str) -> Violation {
+        let evidence = Evidence::Failed { has_to_be_rejected: false, code, error: error.to_owned() };
+        Violation::of_the_run(ViolationKind::UnexpectedError, 0, evidence)
+    }
+
+    #[test]
+    fn only_a_servers_own_word_explains_a_violation_by_too_much_load() {
+        for (code, error, expected) in [
+            (Some(Code::Grpc(14)), "no healthy upstream", true),
+            (Some(Code::Grpc(8)), "", true),
+            (Some(Code::Http(429)), "", true),
+            (Some(Code::Http(503)), "", true),
+            (None, "[request id: 1] Exceeds maximum queue size", true),
+            (None, "planted", false),
+            (Some(Code::Grpc(13)), "internal", false),
+            // 14 is another thing over HTTP, and 503 over gRPC.
+            (Some(Code::Http(14)), "", false),
+            (Some(Code::Grpc(503)), "", false),
+        ] {
+            assert_eq!(is_overload(&rejected(code, error)), expected, "{code:?} {error}");
+        }
+        assert!(!is_overload(&Violation::of_the_run(ViolationKind::Lost, 0, Evidence::StillOpen)));
     }
 
     #[test]

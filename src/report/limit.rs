@@ -26,12 +26,14 @@ const COLUMNS: usize = 80;
 pub(crate) enum Ended {
     /// The limit is known, as well as the trials tell.
     Found,
-    /// This run found a violation that no load excuses.
+    /// A run found a violation that too much load does not explain.
     Violation(Box<Summary>),
     /// The user interrupted it.
     Interrupted,
-    /// This run could not be made, for this reason.
+    /// A run could not be made, for this reason.
     NotTested(String),
+    /// A run did not measure what a threshold is of, for this reason.
+    NotMeasured(String),
 }
 
 /// What came of a search for the highest load that a server takes correctly.
@@ -56,7 +58,7 @@ impl LimitResult {
             Ended::Violation(_) => 1,
             Ended::NotTested(_) => 4,
             Ended::Found if self.bracket.sustained.is_some() && self.bracket.is_sure => 0,
-            Ended::Found | Ended::Interrupted => 3,
+            Ended::Found | Ended::Interrupted | Ended::NotMeasured(_) => 3,
         }
     }
 
@@ -89,12 +91,14 @@ impl LimitResult {
             Ended::Violation(summary) => {
                 let load = self.trials.last().map(|trial| self.range.of.shown(trial.load)).unwrap_or_default();
                 let found = counted(summary.result.tally.violation_count(), "violation");
-                ("INVALID", format!("{found} at {load}, which no load excuses; the search ended there"))
+                ("INVALID", format!("{found} at {load}, which too much load does not explain; the search ended there"))
             }
             Ended::Interrupted => {
                 ("UNKNOWN", format!("the search was interrupted; the limit by then: {}", self.limit()))
             }
-            Ended::NotTested(why) => ("UNKNOWN", format!("{why}; the limit by then: {}", self.limit())),
+            Ended::NotTested(why) | Ended::NotMeasured(why) => {
+                ("UNKNOWN", format!("{why}; the limit by then: {}", self.limit()))
+            }
         };
         let text = wrapped(&format!("{word}: {text} (seed {})", self.seed), COLUMNS - 2).join("\n  ");
         writeln!(out, "\n{BOLD}{word}{BOLD:#}{}", text.trim_start_matches(word))?;
@@ -117,8 +121,8 @@ impl LimitResult {
 }
 
 /// Writes the head of the table of trials.
-pub(crate) fn write_limit_header(result: &Range, lasts: Duration, out: &mut impl io::Write) -> io::Result<()> {
-    writeln!(out, "find the limit: {result}, {} s each", lasts.as_secs())?;
+pub(crate) fn write_limit_header(range: &Range, lasts: Duration, out: &mut impl io::Write) -> io::Result<()> {
+    writeln!(out, "find the limit: {range}, {} s each", lasts.as_secs())?;
     writeln!(
         out,
         "\n{BOLD}{:>10}{:>13}{:>11}{:>10}{:>10}{:>11}{:>7}{BOLD:#}",
@@ -162,8 +166,8 @@ fn why(overload: &Overload) -> String {
             "{iterations} of {} that were due began late or not at all: all workers were busy (more: -c)",
             counted(*due, "iteration")
         ),
-        Overload::FullQueue { requests } => {
-            format!("the server's queue was full: {} rejected", counted(*requests, "request"))
+        Overload::Rejected { requests } => {
+            format!("the server rejected {} because it had too much load", counted(*requests, "request"))
         }
         Overload::LongWaits { p90_us } => format!(
             "one sequence in ten waited {:.1} s or more for a slot, which is over a quarter of the trial",
@@ -248,7 +252,7 @@ pub(super) struct Document<'s> {
     overloaded: Option<f64>,
     /// Whether both were so three times of three, or four of five; or there was none further out.
     sure: bool,
-    /// What ended the search: found, violation, interrupted or not-tested.
+    /// What ended the search: found, violation, interrupted, not-tested or not-measured.
     ended: &'static str,
     /// The limit in words.
     limit: String,
@@ -277,6 +281,7 @@ impl<'s> Document<'s> {
             Ended::Violation(summary) => ("violation", Some(RunDocument::of(summary))),
             Ended::Interrupted => ("interrupted", None),
             Ended::NotTested(_) => ("not-tested", None),
+            Ended::NotMeasured(_) => ("not-measured", None),
         };
         Self {
             schema_version: SCHEMA_VERSION,

@@ -222,6 +222,8 @@ fn an_interrupt_ends_the_run_that_is_under_way() {
     let first = lines.next().expect("a line").expect("UTF-8");
     assert_eq!(first, "sequence-stress: round 1 of 3: the old run");
     let id = process.id().try_into().expect("a process ID");
+    // This signal is for a run: it ends nothing.
+    kill(Pid::from_raw(id), Signal::SIGUSR1).expect("the process is there");
     kill(Pid::from_raw(id), Signal::SIGTERM).expect("the process is there");
     let rest: Vec<_> = lines.map(|line| line.expect("UTF-8")).collect();
     assert_eq!(process.wait().expect("it ends").code(), Some(3));

@@ -75,6 +75,22 @@ fn a_threshold_lowers_the_limit() {
 }
 
 #[test]
+fn a_load_is_too_much_for_each_of_these_reasons() {
+    let why = |more: &str, faults: &[Planted]| -> Vec<Overload> {
+        let (_, trials) = searched("200..200/s", more, faults);
+        trials.into_iter().flat_map(|trial| trial.overload).collect()
+    };
+    let busy = why("load.workers = 8", &[]);
+    assert!(busy.iter().any(|why| matches!(why, Overload::NotBegun { .. })), "{busy:?}");
+    let waits = why("load.workers = 2000", &[]);
+    assert!(waits.iter().any(|why| matches!(why, Overload::LongWaits { .. })), "{waits:?}");
+    assert!(waits.iter().any(|why| matches!(why, Overload::Backlog { .. })), "{waits:?}");
+    let late = why("limits.response_ms = 10", &[]);
+    assert!(late.iter().any(|why| matches!(why, Overload::NotGood { .. })), "{late:?}");
+    assert!(late.iter().any(|why| matches!(why, Overload::Threshold(_))), "{late:?}");
+}
+
+#[test]
 fn a_response_that_is_lost_is_no_excuse() {
     let (_, trials) = searched("20..20/s", "", &[Planted::once(Fault::DropResponse, 30)]);
     let [lost] = trials.iter().filter(|trial| trial.violations > 0).collect::<Vec<_>>().try_into().expect("one trial");
@@ -82,7 +98,7 @@ fn a_response_that_is_lost_is_no_excuse() {
 }
 
 #[test]
-fn the_command_ends_at_a_violation_that_no_load_excuses() {
+fn the_command_ends_at_a_violation_that_load_does_not_explain() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("limit.json");
     let path = folder.path().join("one-step.toml");
@@ -101,7 +117,10 @@ fn the_command_ends_at_a_violation_that_no_load_excuses() {
     assert_eq!(code, Some(1), "{text}");
     let said = unwrapped(&text);
     assert!(text.contains("      10/s ") && said.contains("INVALID: 1 violation: 1 wrong-sum"), "{text}");
-    assert!(said.contains("INVALID: 1 violation at 20/s, which no load excuses; the search ended there"), "{text}");
+    assert!(
+        said.contains("INVALID: 1 violation at 20/s, which too much load does not explain; the search ended there"),
+        "{text}"
+    );
     // The run that found it can be had by itself.
     assert!(said.contains("--duration 4s --rate 20/s -r 2 --embedded"), "{text}");
     let result: Value = serde_json::from_slice(&fs::read(&file).expect("a file")).expect("JSON");

@@ -217,3 +217,78 @@ fn what_the_server_counts_is_what_rose() {
     assert_eq!(value("client_cpu > 1%"), Some(25.0));
     assert!(!looked("server_cpu > 1%", looks().into_iter()).measured);
 }
+
+/// A run of two seconds in which a little of everything happened.
+fn of_everything() -> (Vec<Second>, [Sample; 3]) {
+    let counted = Counted { requests: 10, responses: 9, good: 8, lost: 1, sequences: 4, ..Counted::default() };
+    let mut count = Count { counted, ..Count::default() };
+    let times = &mut count.times;
+    for times in [&mut times.step, &mut times.late, &mut times.sequence, &mut times.slot, &mut times.first_response] {
+        times.record(0, 20_000_000);
+    }
+    let mut interval = count.close();
+    interval.offered.live = Some(7);
+    let seconds = vec![Second { number: 1, interval, parts: Vec::new() }];
+    let samples = [1, 2, 62].map(|at_s: u64| {
+        let (requests, us) = (at_s * 100, at_s * 1_000_000);
+        let counted = workload::model::Counted {
+            success: requests,
+            inference: requests,
+            execution: requests / 2,
+            ..Default::default()
+        };
+        let spent =
+            Spent { queue_ns: requests * 5_000_000, compute_infer_ns: requests * 3_000_000, ..Spent::default() };
+        Sample {
+            starts_waiting: 7,
+            pending: Some(7),
+            server_memory: Some(at_s * 1_000_000),
+            client_memory: Some(at_s * 1_000_000),
+            client_cpu_us: us / 2,
+            server_cpu_us: Some(us / 2),
+            statistics: Some(Statistics { counted, spent }),
+            ..look(at_s, 0)
+        }
+    });
+    (seconds, samples)
+}
+
+#[test]
+fn each_measure_is_missed_by_what_is_beyond_its_limit_and_kept_by_what_is_not() {
+    for measure in Measure::ALL {
+        let (missed, kept) = match measure {
+            Measure::Step
+            | Measure::GoodStep
+            | Measure::Sequence
+            | Measure::WaitForSlot
+            | Measure::FirstResponse
+            | Measure::ClientLate => (".max > 10ms", ".max > 30ms"),
+            Measure::Throughput | Measure::Goodput | Measure::Sequences => (" < 100/s", " < 1/min"),
+            Measure::NotGood => (" > 10%", " > 30%"),
+            Measure::InFlight | Measure::StartsWaiting | Measure::LiveSequences | Measure::Pending => {
+                (".mean > 6", ".max > 70")
+            }
+            Measure::ServerMemory | Measure::ClientMemory => (".max > 50MB", ".growth > 4GB/h"),
+            Measure::ServerCpu | Measure::ClientCpu => (" > 40%", " > 60%"),
+            Measure::ServerQueue => (" > 4ms", " > 6ms"),
+            Measure::ServerCompute => (" > 2ms", " > 4ms"),
+            Measure::MeanBatch => (" < 3", " < 1.9"),
+        };
+        // One sequence in ten was lost, so that its steps are infinitely slow.
+        let kept = if measure == Measure::GoodStep { ".p50 > 30ms" } else { kept };
+        for (rest, is_missed) in [(missed, true), (kept, false)] {
+            let text = format!("fail_if = ['{measure}{rest}']\nload = {{ workers = 1, rate = '5/s' }}");
+            let scenario = Scenario::resolve(&Source::from_text("test", &text), Overrides::default());
+            let mut gauges = Gauges::of(&scenario.unwrap_or_else(|error| panic!("{error}")));
+            let (seconds, samples) = of_everything();
+            for second in &seconds {
+                gauges.second(second);
+            }
+            for sample in &samples {
+                gauges.sample(sample);
+            }
+            let found = gauges.conclude(Duration::from_secs(2)).remove(0);
+            assert!(found.measured && found.missed == is_missed, "{measure}{rest}: {found:?}");
+        }
+    }
+}

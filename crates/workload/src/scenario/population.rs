@@ -49,7 +49,7 @@ pub struct Population {
     /// What is between them and the server.
     #[serde(default, skip_serializing_if = "is_default")]
     pub network: Network,
-    /// What fails the run of how they fare.
+    /// Thresholds for their own requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fail_if: Vec<Threshold>,
 }

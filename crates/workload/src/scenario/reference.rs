@@ -83,7 +83,7 @@ keys! {
     "network.black_hole.after_ms" "{ constant = 5 }, or another draw" "age in ms from which on a connection passes no data";
     "network.black_hole.after_bytes" "{ constant = 5 }, or another draw" "number of bytes from which on a connection passes no data";
     "network.black_hole.for_ms" "{ constant = 5 }, or another draw" "how long in ms a connection passes no data, at most 60000 [default: until the client gives it up]";
-    "fail_if" "list of thresholds" "what fails the run with exit code 5, such as 'step.p99 > 50ms'; docs/THRESHOLDS.md has the form; --fail-if adds to it";
+    "fail_if" "list of thresholds" "the run fails with exit code 5 if one of them holds, such as 'step.p99 > 50ms'; docs/THRESHOLDS.md has the form; --fail-if adds to the list";
     "limits.lost_after_ms" "ms" "shortest timeout for a response; the longest wait on a correct server counts, too";
     "limits.step_ms" "ms" "longest time of one step in the server, without the model's own execution delay";
     "limits.connect_ms" "ms" "timeout of each call before and after the run";
@@ -104,7 +104,7 @@ keys! {
     "phase.server" "\"reload\", \"reload-direct\", \"reload-oldest\" or \"restart\"" "what the tool does to the server after the pause: reload the model, also with another strategy, or restart the server";
     "population" "list of tables, [[population]] each" "workers that are alike, with their own tables load, contexts, patterns, length, values, sending, think and network";
     "population.name" "text" "name of the population in reports";
-    "population.fail_if" "list of thresholds" "what fails the run of how the population's own requests fare";
+    "population.fail_if" "list of thresholds" "thresholds for the population's own requests";
     "population.phase" "text" "phase in which its workers run [default: from the start]";
 }
 
