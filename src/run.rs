@@ -47,7 +47,7 @@ use oracle::{
 use wire::transport::{Client, GoAways};
 use workload::{
     conversation::Conversation,
-    scenario::{Measure, Scenario},
+    scenario::{Measure, Scenario, Threshold},
     seed::Seed,
 };
 
@@ -123,20 +123,16 @@ impl Setup {
 }
 
 impl Setup {
-    /// Why a threshold cannot be judged, where the run does not know where to read what it is of.
-    pub fn cannot_measure(&self) -> Option<String> {
-        self.scenario.thresholds().iter().find_map(|(_, threshold)| {
-            let wanted = match threshold.measure {
-                Measure::Pending if self.scenario.target.metrics.is_none() => "--metrics-url",
-                Measure::ServerMemory if self.server_memory.is_none() => "--server-pid or --server-memory",
-                Measure::ServerCpu if !matches!(self.server_memory, Some(MemorySource::Process(_))) => "--server-pid",
-                _ => return None,
-            };
-            Some(format!(
-                "the threshold '{threshold}' needs {wanted}: without it {} is not measured",
-                threshold.measure
-            ))
-        })
+    /// The first threshold that cannot be judged, because the run does not know where to read what it is of.
+    pub fn cannot_measure(&self) -> Option<&Threshold> {
+        let is_unknown = |measure| match measure {
+            Measure::Pending => self.scenario.target.metrics.is_none(),
+            Measure::ServerMemory => self.server_memory.is_none(),
+            Measure::ServerCpu => !matches!(self.server_memory, Some(MemorySource::Process(_))),
+            _ => false,
+        };
+        let thresholds = self.scenario.thresholds().into_iter().map(|(_, threshold)| threshold);
+        thresholds.into_iter().find(|threshold| is_unknown(threshold.measure))
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     output::{ResultFile, check_different, print, say_error},
     progress::Display,
     resolve, runtime,
-    stress::{interrupts, load_words, planted_faults, replay_line, server_memory, setup, start_server},
+    stress::{check_measured, interrupts, load_words, planted_faults, replay_line, server_memory, setup, start_server},
 };
 use crate::{
     cli::{StressArgs, with_hints},
@@ -195,9 +195,7 @@ impl Searching<'_> {
             pace: args.expect.pace,
             ..setup(&args.endpoint, server.as_ref(), scenario.clone(), seed)
         };
-        if let Some(why) = setup.cannot_measure() {
-            return Err(CommandFailure::wrong_input(why));
-        }
+        check_measured(&setup)?;
         let mut onlooker = Onlooker {
             display: Display::new(args.quiet, false),
             is_first: self.trials.is_empty() && !args.quiet,

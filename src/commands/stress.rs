@@ -33,7 +33,7 @@ use crate::{
 use oracle::Violation;
 use reference::{Options, Planted, Server};
 use workload::{
-    scenario::{Scenario, Source, Target},
+    scenario::{Measure, Scenario, Source, Target},
     seed::Seed,
 };
 
@@ -114,9 +114,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         so_far,
         ..setup(&args.endpoint, server.as_ref(), scenario.clone(), seed)
     };
-    if let Some(why) = setup.cannot_measure() {
-        return Err(CommandFailure::wrong_input(why));
-    }
+    check_measured(&setup)?;
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         answer_questions(asked)?;
@@ -152,6 +150,20 @@ pub(super) fn start_server(endpoint: &EndpointArgs, seed: Seed) -> Result<Server
     let options = Options::from(endpoint.server_setup(seed).unwrap_or_default());
     options.check().map_err(CommandFailure::wrong_input)?;
     Server::start(options).map_err(CommandFailure::could_not_test)
+}
+
+/// Makes sure that a run knows where to read what its thresholds are of.
+pub(super) fn check_measured(setup: &Setup) -> Result<(), CommandFailure> {
+    let Some(threshold) = setup.cannot_measure() else { return Ok(()) };
+    let measure = threshold.measure;
+    let flags = match measure {
+        Measure::Pending => "--metrics-url",
+        Measure::ServerCpu => "--server-pid",
+        _ => "--server-pid or --server-memory",
+    };
+    Err(CommandFailure::wrong_input(format!(
+        "the threshold '{threshold}' needs {flags}: without it {measure} is not measured"
+    )))
 }
 
 /// A run of this scenario, with what the flags say of the endpoint.
