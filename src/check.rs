@@ -244,7 +244,7 @@ impl Check<'_> {
         self.hand_on(true);
         // What a cut-off history leaves waiting is not known.
         self.recorder.interrupt(self.until);
-        let mut tally = self.recorder.into_tally();
+        let mut tally = self.recorder.close();
         self.seconds.leave_offered(self.occupancy.offered());
         collect(&self.seconds, &mut self.series, &mut self.gauges);
         tally.merge(&self.of_all);

@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-/// musl's own allocator is slow where several threads allocate.
-#[cfg(target_env = "musl")]
+/// Each request allocates, and another thread frees: the allocators of glibc and of musl need more time for that.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

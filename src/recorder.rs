@@ -11,7 +11,7 @@ mod tap;
 mod times;
 pub(crate) mod trace;
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, mem, time::Duration};
 
 pub(crate) use self::collector::{Collected, Collector, Together};
 use self::gauges::parts_of;
@@ -336,14 +336,14 @@ impl Recorder {
         &self.tally
     }
 
-    pub(crate) fn into_tally(mut self) -> Tally {
+    pub(crate) fn close(&mut self) -> Tally {
         if let Some(second) = self.now.end() {
             self.seconds.leave(second);
         }
         if let Some(tap) = self.tap.take() {
             tap.finish();
         }
-        self.tally
+        mem::take(&mut self.tally)
     }
 }
 

@@ -18,7 +18,7 @@ use wire::proto::{
 };
 use workload::{endpoint::Endpoint, inputs::InputTensor};
 
-use super::{Counts, Request, first, tls::Tls};
+use super::{Counts, Job, Request, first, tls::Tls};
 
 pub(super) type Service = GrpcInferenceServiceClient<Channel>;
 
@@ -37,12 +37,12 @@ pub(super) fn connect(endpoint: &Endpoint, tls: Option<&Tls>, limit: Duration) -
 /// Sends requests one by one, each as a call of its own.
 pub(super) async fn call(
     service: &mut Service,
-    model: &str,
+    job: &Job,
     requests: Vec<Request>,
     counts: &mut Counts,
 ) -> Result<(), Status> {
     for request in requests {
-        let response = service.model_infer(message(model, request)).await?.into_inner();
+        let response = service.model_infer(message(job, request)).await?.into_inner();
         counts.answer(1, number(&response)?);
     }
     Ok(())
@@ -51,7 +51,7 @@ pub(super) async fn call(
 /// Sends requests on a stream of their own, and reads what comes until the stream ends.
 pub(super) async fn stream(
     service: &mut Service,
-    model: &str,
+    job: &Job,
     requests: Vec<Request>,
     counts: &mut Counts,
 ) -> Result<(), Status> {
@@ -59,7 +59,7 @@ pub(super) async fn stream(
     let (outgoing, queue) = mpsc::channel(missing);
     // A server may send no headers before its first response, so the requests are there before the call.
     for request in requests {
-        outgoing.try_send(message(model, request)).expect("the queue has room for all");
+        outgoing.try_send(message(job, request)).expect("the queue has room for all");
     }
     let mut outgoing = Some(outgoing);
     let mut incoming = service.model_stream_infer(ReceiverStream::new(queue)).await?.into_inner();
@@ -77,14 +77,15 @@ pub(super) async fn stream(
     Ok(())
 }
 
-fn message(model: &str, request: Request) -> ModelInferRequest {
+fn message(job: &Job, request: Request) -> ModelInferRequest {
+    let output = |name: &String| InferRequestedOutputTensor { name: name.clone(), ..Default::default() };
     let mut raw_input_contents = Vec::with_capacity(request.inputs.len());
     let input = |InputTensor { name, datatype, shape, data }: InputTensor| {
         raw_input_contents.push(data);
         InferInputTensor { name, datatype: datatype.name().to_owned(), shape, ..Default::default() }
     };
     ModelInferRequest {
-        model_name: model.to_owned(),
+        model_name: job.scenario.target.model.clone(),
         id: request.id.to_string(),
         parameters: [
             parameter("sequence_id", ParameterChoice::Int64Param(request.sequence.0.get().cast_signed())),
@@ -93,7 +94,7 @@ fn message(model: &str, request: Request) -> ModelInferRequest {
         ]
         .into(),
         inputs: request.inputs.into_iter().map(input).collect(),
-        outputs: vec![InferRequestedOutputTensor { name: "OUTPUT".to_owned(), ..Default::default() }],
+        outputs: job.outputs.iter().map(output).collect(),
         raw_input_contents,
         ..Default::default()
     }

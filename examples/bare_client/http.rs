@@ -17,7 +17,7 @@ use tokio::{
 };
 use workload::{endpoint::Endpoint, inputs::InputTensor};
 
-use super::{Counts, Request, first, tls::Tls};
+use super::{Counts, Job, Request, first, tls::Tls};
 
 const HEADER_LENGTH: &str = "inference-header-content-length";
 
@@ -33,7 +33,7 @@ struct Body<'a> {
     id: String,
     parameters: Sequence,
     inputs: Vec<Input<'a>>,
-    outputs: [Output<'a>; 1],
+    outputs: Vec<Output<'a>>,
 }
 
 #[derive(Serialize)]
@@ -95,21 +95,17 @@ impl Client {
     }
 
     /// Sends requests one by one.
-    pub(super) async fn call(
-        &mut self,
-        model: &str,
-        requests: Vec<Request>,
-        counts: &mut Counts,
-    ) -> Result<(), String> {
+    pub(super) async fn call(&mut self, job: &Job, requests: Vec<Request>, counts: &mut Counts) -> Result<(), String> {
         for request in &requests {
-            let number = self.infer(model, request).await.map_err(|error| format!("a call failed: {error}"))?;
+            let number = self.infer(job, request).await.map_err(|error| format!("a call failed: {error}"))?;
             counts.answer(1, number);
         }
         Ok(())
     }
 
-    async fn infer(&mut self, model: &str, request: &Request) -> Result<i64, Box<dyn Error>> {
-        let mut body = serde_json::to_vec(&self.body(request))?;
+    async fn infer(&mut self, job: &Job, request: &Request) -> Result<i64, Box<dyn Error>> {
+        let mut body = serde_json::to_vec(&self.body(job, request))?;
+        let model = &job.scenario.target.model;
         let mut head = hyper::Request::post(format!("/v2/models/{model}/infer")).header(HOST, &self.host);
         if self.is_binary {
             head = head.header(CONTENT_TYPE, "application/octet-stream").header(HEADER_LENGTH, body.len());
@@ -135,7 +131,7 @@ impl Client {
         Ok(first(bytes).ok_or("an answer without a number came")?)
     }
 
-    fn body<'r>(&self, request: &'r Request) -> Body<'r> {
+    fn body<'r>(&self, job: &'r Job, request: &'r Request) -> Body<'r> {
         let input = |InputTensor { name, datatype, shape, data }: &'r InputTensor| Input {
             name,
             datatype: datatype.name(),
@@ -143,6 +139,7 @@ impl Client {
             parameters: self.is_binary.then_some(InputParameters { binary_data_size: data.len() }),
             data: if self.is_binary { None } else { first(data).map(|number| [number]) },
         };
+        let output = |name: &'r String| Output { name, parameters: OutputParameters { binary_data: self.is_binary } };
         Body {
             id: request.id.to_string(),
             parameters: Sequence {
@@ -151,7 +148,7 @@ impl Client {
                 sequence_end: request.end,
             },
             inputs: request.inputs.iter().map(input).collect(),
-            outputs: [Output { name: "OUTPUT", parameters: OutputParameters { binary_data: self.is_binary } }],
+            outputs: job.outputs.iter().map(output).collect(),
         }
     }
 }

@@ -52,9 +52,12 @@ struct Args {
     /// The server's endpoint, such as HOST:PORT or https://HOST:PORT
     #[arg(short, long, value_name = "ENDPOINT")]
     url: Endpoint,
-    /// The model, which takes INPUT and gives OUTPUT
+    /// The model, which takes INPUT
     #[arg(short, long, value_name = "MODEL")]
     model: String,
+    /// An output to ask for (repeatable)
+    #[arg(long = "output", value_name = "NAME", default_value = "OUTPUT")]
+    outputs: Vec<String>,
     /// Send the inputs of this golden file, and no numbers; not over http, whose JSON has numbers
     #[arg(long, value_name = "FILE")]
     golden: Option<PathBuf>,
@@ -81,6 +84,7 @@ struct Job {
     after_answer: bool,
     endpoint: Endpoint,
     transport: Transport,
+    outputs: Vec<String>,
     tls: Option<tls::Tls>,
     /// What is sent in place of numbers.
     sent: Option<Sent>,
@@ -179,6 +183,7 @@ fn job(args: Args) -> Result<Job, String> {
         tls: args.url.scheme.is_secured().then(|| tls::Tls::new(args.ca.as_deref(), protocol)).transpose()?,
         endpoint: args.url,
         transport: args.transport,
+        outputs: args.outputs,
         sent: sent.map(|golden| Sent { inputs: golden.inputs, pace: None }),
     })
 }
@@ -241,8 +246,7 @@ async fn run_worker(job: Arc<Job>, index: u32) -> Result<Counts, String> {
                 begun += 1;
             }
             counts.requests += requests.len() as u64;
-            let exchange =
-                clients[iteration.context as usize].exchange(&job.scenario.target.model, requests, &mut counts);
+            let exchange = clients[iteration.context as usize].exchange(&job, requests, &mut counts);
             tokio::time::timeout(LIMIT, exchange)
                 .await
                 .map_err(|_| format!("a sequence was not done after {} s", LIMIT.as_secs()))??;
@@ -293,13 +297,11 @@ impl Client {
     }
 
     /// Sends requests, all at once over a stream and else one by one, and reads what comes.
-    async fn exchange(&mut self, model: &str, requests: Vec<Request>, counts: &mut Counts) -> Result<(), String> {
+    async fn exchange(&mut self, job: &Job, requests: Vec<Request>, counts: &mut Counts) -> Result<(), String> {
         match self {
-            Self::Stream(service) => {
-                grpc::stream(service, model, requests, counts).await.map_err(|status| told(&status))
-            }
-            Self::Unary(service) => grpc::call(service, model, requests, counts).await.map_err(|status| told(&status)),
-            Self::Http(client) => client.call(model, requests, counts).await,
+            Self::Stream(service) => grpc::stream(service, job, requests, counts).await.map_err(|status| told(&status)),
+            Self::Unary(service) => grpc::call(service, job, requests, counts).await.map_err(|status| told(&status)),
+            Self::Http(client) => client.call(job, requests, counts).await,
         }
     }
 }

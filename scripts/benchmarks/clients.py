@@ -13,7 +13,7 @@ import time
 from triton import install, repository, server
 from triton.arguments import not_negative, shape
 
-from .measuring import IDLE_LIMIT_MS, LENGTH, MODEL, BenchError, Load, Overdue, Sent, bare_client, counted, last_line, native_backend, run, tool
+from .measuring import IDLE_LIMIT_MS, LENGTH, MODEL, OUTPUTS, BenchError, Load, Overdue, Sent, bare_client, counted, last_line, native_backend, run, tool
 from .rounds import CLIENT_COLUMNS, Pair, Stuck, measured, report
 from .rounds import QUICK as QUICK_ROUNDS
 from .rounds import add_options as add_round_options
@@ -69,7 +69,7 @@ def bench(options, scratch):
     models = repository.names(options.python, install.DEFAULT_RELEASE)
     if options.model not in models:
         raise BenchError(f"--model '{options.model}' is none of {', '.join(sorted(models))}")
-    load = Load(options, scratch)
+    load = Load(options, scratch, OUTPUTS)
     senders = {
         OURS: lambda endpoint, seed: load.run_tool(OURS, binary, endpoint, options.model, seed),
         BARE: lambda endpoint, seed: load.run_bare(BARE, bare, endpoint, options.model, seed),

@@ -34,7 +34,7 @@ def add_options(parser):
         metavar="N",
         help="numbers of contexts of all workers (default: 16 256 4096 65536)",
     )
-    parser.add_argument("--requests", type=positive, default=2_097_152, metavar="N", help="requests of each run (default: %(default)s)")
+    parser.add_argument("--requests", type=positive, default=4_194_304, metavar="N", help="requests of each run (default: %(default)s)")
     parser.add_argument("--time-limit", type=positive, default=600, metavar="SECONDS", help="for each run; then it is killed (default: %(default)s)")
 
 

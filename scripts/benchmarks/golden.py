@@ -13,10 +13,12 @@ from .measuring import IDLE_LIMIT_MS, LENGTH, Load, Reference, bare_client, run,
 from .rounds import CLIENT_COLUMNS, Pair, measured, report
 from .rounds import QUICK as QUICK_ROUNDS
 from .rounds import add_options as add_round_options
-from .transports import BARE, OURS, RATIO_MAX, endpoint_of, row_name
+from .transports import BARE, OURS, endpoint_of, row_name
 
 QUICK = {**QUICK_ROUNDS, "tracks": 4, "steps": 4}
 TRANSPORTS = ("grpc-stream", "http-binary")
+# The limit of the tool's CPU time, as a multiple of the bare client's.
+RATIO_MAX = 1.5
 MODEL = "gru_wide_float32"
 WIDTH = 512
 CONFIGURATION = f"""\

@@ -20,6 +20,8 @@ POLL_SECONDS = 0.05
 SOLO = 3
 SETTLE_SECONDS = 10
 MODEL = "custom_sequence_int32"
+# What the tool asks such a model for.
+OUTPUTS = ("OUTPUT", "SEEN")
 IDLE_LIMIT_MS = 1000
 LENGTH = 16
 
@@ -169,8 +171,9 @@ class Sent:
 class Load:
     """Sends the requests of one round with the tool or with the bare client."""
 
-    def __init__(self, options, scratch):
-        self.options = options
+    def __init__(self, options, scratch, outputs=()):
+        """`outputs` are what the tool asks the model for, so that the bare client asks for the same."""
+        self.options, self.outputs = options, outputs
         self.log, self.result = scratch / "output.log", scratch / "result.json"
         self.scenario = scratch / "scenario.toml"
         self.scenario.write_text(SCENARIO)
@@ -186,7 +189,8 @@ class Load:
         return self.sent(name, document["outcomes"]["completed"], document["requests_per_second"], ran, document)
 
     def run_bare(self, name, binary, endpoint, model, seed, *flags):
-        ran = run(name, [*self.command(binary, endpoint, model, seed), *flags], self.log, self.options.time_limit)
+        outputs = [word for output in self.outputs for word in ("--output", output)]
+        ran = run(name, [*self.command(binary, endpoint, model, seed), *outputs, *flags], self.log, self.options.time_limit)
         counted = json.loads(ran.output.splitlines()[-1])
         return self.sent(name, counted["answered"], counted["answered"] / counted["elapsed_s"], ran)
 

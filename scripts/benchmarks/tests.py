@@ -230,10 +230,12 @@ class Rounds(InAFolder):
 
 
 class Transports(unittest.TestCase):
-    def test_every_kind_is_compared_and_only_calls_have_a_limit(self):
+    def test_every_kind_is_compared_and_calls_may_cost_more_than_streams(self):
         kinds, pairs = transports.pairs_of(transports.TRANSPORTS, True)
         self.assertEqual((len(kinds), len(pairs)), (8, 16))
-        self.assertEqual(len([pair for pair in pairs if pair.limit()]), 6)
+        limits = {pair.of: pair.at_most for pair in pairs if pair.limit()}
+        self.assertEqual(len(limits), 8)
+        self.assertEqual((limits["grpc-stream, TLS: sequence-stress"], limits["http: sequence-stress"]), (1.15, 1.25))
         kinds, pairs = transports.pairs_of(["http"], False)
         self.assertEqual(kinds, [("http", False)])
         self.assertEqual([(pair.of, pair.to) for pair in pairs], [("http: sequence-stress", "http: bare client")])

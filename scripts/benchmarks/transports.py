@@ -9,7 +9,7 @@ system's count for the client's process, from its start to its end, user and sys
 import contextlib
 import subprocess
 
-from .measuring import MODEL, BenchError, Load, Reference, bare_client, tool
+from .measuring import MODEL, OUTPUTS, BenchError, Load, Reference, bare_client, tool
 from .rounds import CLIENT_COLUMNS, Pair, measured, report
 from .rounds import QUICK as QUICK_ROUNDS
 from .rounds import add_options as add_round_options
@@ -18,12 +18,11 @@ QUICK = QUICK_ROUNDS
 OURS, BARE = "sequence-stress", "bare client"
 TRANSPORTS = ("grpc-stream", "grpc-unary", "http", "http-binary")
 # The limit of the tool's CPU time, as a multiple of the bare client's.
-RATIO_MAX = 1.5
-LIMITED = TRANSPORTS[1:]
+STREAM_RATIO_MAX, CALL_RATIO_MAX = 1.15, 1.25
 
 
 def add_options(parser):
-    add_round_options(parser, rounds=7, iterations=120)
+    add_round_options(parser, rounds=7, iterations=1000)
     parser.add_argument(
         "--transport", choices=TRANSPORTS, action="append", metavar="NAME", help=f"only this transport, of {', '.join(TRANSPORTS)} (repeatable; default: all)"
     )
@@ -65,7 +64,7 @@ def pairs_of(transports, with_tls):
     pairs = []
     for transport, is_secured in kinds:
         kind = kind_name(transport, is_secured)
-        limit = RATIO_MAX if transport in LIMITED else None
+        limit = STREAM_RATIO_MAX if transport == TRANSPORTS[0] else CALL_RATIO_MAX
         pairs.append(Pair(f"CPU over {kind}, {OURS} / {BARE}", row_name(kind, OURS), row_name(kind, BARE), at_most=limit))
     for transport in transports if with_tls else ():
         plain, secured = kind_name(transport, False), kind_name(transport, True)
@@ -77,7 +76,7 @@ def pairs_of(transports, with_tls):
 
 def bench(options, scratch):
     binary, bare = tool(), bare_client()
-    load = Load(options, scratch)
+    load = Load(options, scratch, OUTPUTS)
     size = ["--instances", "1", "--max-batch-size", "4"]
     transports = options.transport or TRANSPORTS
     kinds, pairs = pairs_of(transports, not options.skip_tls)

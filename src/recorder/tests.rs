@@ -32,7 +32,7 @@ fn first_responses(responses: Option<u32>, spreads: &[Option<u64>]) -> (Vec<u64>
         let result = Ok(Response { series, ..Response::default() });
         let received = Received { id: request.to_string(), result, code: None, outputs: 0 };
         tell(50 * MS, EventKind::Received(Box::new(received)));
-        let its = recorder.into_tally();
+        let its = recorder.close();
         shortest.extend((its.first_response.count() > 0).then(|| its.first_response.max_us() / 1000));
         tally.merge(&its);
     }

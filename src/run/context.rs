@@ -10,6 +10,9 @@ use workload::{
     sequence::{Pattern, RequestId, Step, Trait},
 };
 
+/// For how many requests without a response a lane at rest keeps room.
+const KEPT: usize = 4;
+
 /// A context and the conversation that it holds.
 #[derive(Debug)]
 pub(super) struct StreamContext {
@@ -96,7 +99,12 @@ impl StreamContext {
     pub(super) fn next(&mut self, now: Nanos) -> Next {
         loop {
             let Some(act) = self.acts.front() else {
-                return if self.is_at_rest() { Next::Done } else { Next::Wait(None) };
+                if !self.is_at_rest() {
+                    return Next::Wait(None);
+                }
+                // With many contexts most are at rest.
+                self.acts = VecDeque::new();
+                return Next::Done;
             };
             let next = match *act {
                 Act::Send { lane, .. } if !self.has_room(lane) => return self.held_back(),
@@ -201,6 +209,9 @@ impl StreamContext {
         let in_flight = &mut self.in_flight[lane.index()];
         if let Some(index) = in_flight.iter().position(|its| its.request == request) {
             in_flight.remove(index);
+            if in_flight.is_empty() && in_flight.capacity() > KEPT {
+                *in_flight = VecDeque::new();
+            }
         }
     }
 

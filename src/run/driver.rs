@@ -56,8 +56,8 @@ impl Driver {
             let (room_on, until) = loop {
                 self.heed(out);
                 // When the run is stopping no pause lasts any longer.
-                let now = if out.shared.gate.is_stopping() { Nanos::MAX } else { out.shared.clock.now() };
-                match self.context.next(now) {
+                let now = out.shared.clock.now();
+                match self.context.next(if out.shared.gate.is_stopping() { Nanos::MAX } else { now }) {
                     Next::Done => return Ok(suspicious),
                     Next::Wait(until) => break (None, until),
                     Next::Send(_, step)
@@ -71,7 +71,7 @@ impl Driver {
                         suspicious |= self.close(lane, out).await?;
                     }
                     Next::Send(lane, step) => {
-                        if !self.send(lane, step, out) {
+                        if !self.send(lane, step, now, out) {
                             self.context.waits_for_server();
                             break (Some(lane), None);
                         }
@@ -138,16 +138,16 @@ impl Driver {
     }
 
     /// Sends a step, if there is room for it.
-    fn send(&mut self, lane: Lane, step: workload::sequence::Step, out: &Out) -> bool {
+    fn send(&mut self, lane: Lane, step: workload::sequence::Step, mut now: Nanos, out: &Out) -> bool {
         if !self.streams.is_open(lane) {
             // A stream that nobody opened is the context's own, which cannot fail.
             let _ = self.open(lane, Connection::Own, self.context.transport, out);
+            now = out.shared.clock.now();
         }
         let Some(room) = self.streams.outgoing[lane.index()].as_ref().and_then(Outgoing::room_now) else {
             return false;
         };
         // Told before it is handed over: the server cannot see the step before this time.
-        let now = out.shared.clock.now();
         if let Some(due) = self.context.due() {
             out.tell_at(now, self.context.id, lane, EventKind::Due(due));
         }

@@ -66,26 +66,31 @@ impl ThreadProgress {
         if let Some(settled) = &ruling.settled {
             let is_answered = settled.outcome != Outcome::Indeterminate;
             let count = if is_answered { &self.answered } else { &self.abandoned };
-            count.fetch_add(1, Relaxed);
-            self.completed.fetch_add(u64::from(settled.outcome == Outcome::Completed), Relaxed);
-            self.starts_settled.fetch_add(u64::from(settled.step.is_first()), Relaxed);
+            add(count, 1);
+            add(&self.completed, u64::from(settled.outcome == Outcome::Completed));
+            add(&self.starts_settled, u64::from(settled.step.is_first()));
             if is_answered {
                 self.latencies.record(at.saturating_sub(settled.sent_at) / 1000);
             }
         }
-        if ruling.abandoned > 0 {
-            self.abandoned.fetch_add(ruling.abandoned as u64, Relaxed);
-        }
-        self.violations.fetch_add(ruling.violations.len() as u64, Relaxed);
+        add(&self.abandoned, ruling.abandoned as u64);
+        add(&self.violations, ruling.violations.len() as u64);
     }
 
     pub(super) fn finished_an_iteration(&self) {
-        self.iterations.fetch_add(1, Relaxed);
+        add(&self.iterations, 1);
     }
 
     pub(super) fn sent(&self, is_first_step: bool) {
-        self.requests.fetch_add(1, Relaxed);
-        self.sequences.fetch_add(u64::from(is_first_step), Relaxed);
+        add(&self.requests, 1);
+        add(&self.sequences, u64::from(is_first_step));
+    }
+}
+
+/// Adds to what this thread alone counts: others only read it.
+fn add(count: &AtomicU64, more: u64) {
+    if more > 0 {
+        count.store(count.load(Relaxed) + more, Relaxed);
     }
 }
 

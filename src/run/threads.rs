@@ -1,10 +1,16 @@
 //! The runtime threads, each with its share of the workers.
 
-use std::{cell::RefCell, pin::Pin, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    cell::RefCell,
+    pin::Pin,
+    rc::Rc,
+    sync::{Arc, mpsc},
+    time::Duration,
+};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::{
-    runtime::{self, Runtime},
+    runtime::{self, LocalOptions},
     sync::{oneshot, watch},
     task::{JoinSet, LocalSet},
     time::MissedTickBehavior,
@@ -46,29 +52,46 @@ pub(super) fn thread_count(scenario: &Scenario) -> usize {
 pub(super) fn work(shared: &Arc<Shared>, taps: &Taps, aborted: &watch::Receiver<bool>) -> Result<Working, String> {
     if simulation::is_on() {
         let (shared, tap, aborted) = (Arc::clone(shared), taps.tap(), aborted.clone());
-        return Ok(Box::pin(async move { run_workers(0, &shared, tap, aborted).await }));
+        let local = LocalSet::new();
+        return Ok(Box::pin(async move { local.run_until(run_workers(0, &shared, tap, aborted)).await }));
     }
-    let runtime = |_| runtime::Builder::new_current_thread().enable_all().build();
-    let runtimes: Result<Vec<_>, _> = (0..shared.threads.len()).map(runtime).collect();
-    let runtimes = runtimes.map_err(|error| format!("cannot start a runtime thread: {error}"))?;
-    let start = |(thread, runtime)| spawn_thread(runtime, thread, Arc::clone(shared), taps.tap(), aborted.clone());
-    Ok(Box::pin(join_all(runtimes.into_iter().enumerate().map(start).collect())))
+    let start = |thread| spawn_thread(thread, Arc::clone(shared), taps.tap(), aborted.clone());
+    let threads: Vec<_> = (0..shared.threads.len()).map(start).collect();
+    // None begins before all can.
+    for thread in &threads {
+        thread.is_there.recv().map_err(|_| "a runtime thread failed")??;
+    }
+    let begin = |Thread { begins, result, .. }: Thread| {
+        // One that is gone tells it with its result.
+        let _ = begins.send(());
+        result
+    };
+    Ok(Box::pin(join_all(threads.into_iter().map(begin).collect())))
 }
 
 /// What the threads will have counted, or why one of them failed.
 pub(super) type Working = Pin<Box<dyn Future<Output = Result<Tally, String>>>>;
 
+/// A runtime thread. It ends if it is not told to begin.
+struct Thread {
+    /// Whether it has a runtime.
+    is_there: mpsc::Receiver<Result<(), String>>,
+    begins: mpsc::Sender<()>,
+    result: oneshot::Receiver<Result<Tally, String>>,
+}
+
 /// A runtime thread's work: its share of the workers.
-fn spawn_thread(
-    runtime: Runtime,
-    thread: usize,
-    shared: Arc<Shared>,
-    tap: Tap,
-    aborted: watch::Receiver<bool>,
-) -> oneshot::Receiver<Result<Tally, String>> {
+fn spawn_thread(thread: usize, shared: Arc<Shared>, tap: Tap, aborted: watch::Receiver<bool>) -> Thread {
     let (done, result) = oneshot::channel();
+    let (tell, is_there) = mpsc::channel();
+    let (begins, told_to_begin) = mpsc::channel();
     let at_work = shared.gate.at_work.subscribe();
     std::thread::spawn(move || {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+        let runtime = runtime.map_err(|error| format!("cannot start a runtime thread: {error}"));
+        // Nobody waits for it where another thread has no runtime.
+        let _ = tell.send(runtime.as_ref().map(|_| ()).map_err(String::clone));
+        let (Ok(runtime), Ok(())) = (runtime, told_to_begin.recv()) else { return };
         runtime.block_on(async {
             let counted = run_workers(thread, &shared, tap, aborted).await;
             drop(at_work);
@@ -78,7 +101,7 @@ fn spawn_thread(
             shared.gate.at_work.closed().await;
         });
     });
-    result
+    Thread { is_there, begins, result }
 }
 
 /// Has each n-th worker work, from the `thread`-th on, where there are n threads.
@@ -97,7 +120,6 @@ async fn run_workers(
         shared.seconds.clone(),
     );
     let recorder = Rc::new(RefCell::new(recorder));
-    let local = LocalSet::new();
     let alarms = Rc::new(Alarms::default());
     let (mut workers, mut dispatchers) = (Ok(Vec::new()), Vec::new());
     let mut first = 0;
@@ -144,26 +166,23 @@ async fn run_workers(
         }
         Ok::<_, String>(())
     };
-    let done = local.run_until(async {
-        tokio::select! {
-            done = all => done,
-            // An error means that the run is gone, which ends the thread too.
-            _ = aborted.wait_for(|aborted| *aborted) => Ok(()),
-            () = keep_flushing(&recorder, thread, shared) => Ok(()),
-            never = shared.threads[thread].held_up.measure() => match never {},
-            never = alarms.ring(&shared.clock) => match never {},
-        }
-    });
-    let done = done.await;
+    let done = tokio::select! {
+        done = all => done,
+        // An error means that the run is gone, which ends the thread too.
+        _ = aborted.wait_for(|aborted| *aborted) => Ok(()),
+        () = keep_flushing(&recorder, thread, shared) => Ok(()),
+        never = shared.threads[thread].held_up.measure() => match never {},
+        never = alarms.ring(&shared.clock) => match never {},
+    };
     if done.is_err() {
         // What the other threads would still find could not be reported.
         shared.gate.stop();
     }
     done?;
-    drop((running, local));
-    recorder.borrow_mut().interrupt(shared.clock.now());
-    let recorder = Rc::into_inner(recorder).ok_or("a worker outlived its run")?;
-    let tally = recorder.into_inner().into_tally();
+    running.shutdown().await;
+    let mut recorder = recorder.borrow_mut();
+    recorder.interrupt(shared.clock.now());
+    let tally = recorder.close();
     shared.snapshots.leave_last(thread, &tally);
     Ok(tally)
 }

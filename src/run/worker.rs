@@ -112,12 +112,13 @@ fn drivers(shared: &Shared, worker: u32) -> Result<Vec<Driver>, CallError> {
     let model = &shared.preflight.model;
     let dialer = shared.dialer(worker, 0);
     let common = shared.connection_of(worker)?.clone();
+    let id = |context| correlation_id(scenario, worker, context).on_the_wire(scenario.id_form(worker));
+    let template = RequestTemplate::of(model, id(0));
     let driver = |context| {
         let has_own = context > 0 && sending.connection == ConnectionOwner::PerContext;
         let dialer = if has_own { shared.dialer(worker, context) } else { dialer.clone() };
         let link = if has_own { dialer.link()? } else { common.clone() };
-        let id = correlation_id(scenario, worker, context).on_the_wire(scenario.id_form(worker));
-        let template = RequestTemplate::of(model, id);
+        let template = template.with_id(id(context));
         let context =
             StreamContext::new(ContextId { worker, context }, sending.window, sending.transport(), model.arithmetic);
         Ok(Driver::new(context, dialer, link, template))

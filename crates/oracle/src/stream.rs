@@ -10,6 +10,8 @@ use workload::{
 
 /// The most runs of requests that a stream is remembered to have carried exactly.
 const RUNS_MAX: usize = 64;
+/// For how many requests a stream at rest keeps room.
+const KEPT: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
@@ -129,6 +131,10 @@ impl Stream {
         while self.requests.front().is_some_and(|request| request.fate == Fate::Answered) {
             self.requests.pop_front();
             self.first += 1;
+        }
+        // With many streams most are at rest, and a burst may have needed much.
+        if self.requests.is_empty() && self.requests.capacity() > KEPT {
+            self.requests = VecDeque::new();
         }
     }
 

@@ -47,8 +47,8 @@ impl Seen {
     /// Reads the elements, little-endian.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (elements, rest) = bytes.as_chunks();
-        let elements: Vec<_> = elements.iter().map(|element| i64::from_le_bytes(*element)).collect();
-        elements.try_into().ok().filter(|_| rest.is_empty()).and_then(Self::from_elements)
+        let elements: [[u8; 8]; ELEMENTS] = elements.try_into().ok().filter(|_| rest.is_empty())?;
+        Self::from_elements(elements.map(i64::from_le_bytes))
     }
 
     /// The elements.

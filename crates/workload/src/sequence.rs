@@ -94,7 +94,14 @@ pub struct RequestId {
 
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}-{}-{}", self.worker, self.context, self.sequence, self.step)
+        // Each request is written so.
+        let mut buffer = itoa::Buffer::new();
+        f.write_str(buffer.format(self.worker))?;
+        for number in [self.context, self.sequence, self.step] {
+            f.write_str("-")?;
+            f.write_str(buffer.format(number))?;
+        }
+        Ok(())
     }
 }
 
@@ -102,13 +109,22 @@ impl FromStr for RequestId {
     type Err = NotARequestId;
 
     fn from_str(text: &str) -> Result<Self, NotARequestId> {
-        // Another text of the same numbers, such as one with a sign, is not the ID that was sent.
-        let is_as_sent = |part: &&str| !part.starts_with('+') && (!part.starts_with('0') || part.len() == 1);
-        let number = |part: &str| Some(part).filter(is_as_sent)?.parse().ok();
-        let mut numbers = text.split('-').map(|part| number(part).ok_or(NotARequestId));
-        let mut next = || numbers.next().unwrap_or(Err(NotARequestId));
-        let id = Self { worker: next()?, context: next()?, sequence: next()?, step: next()? };
-        if numbers.next().is_some() { Err(NotARequestId) } else { Ok(id) }
+        let (mut numbers, mut place, mut digits) = ([0_u32; 4], 0, 0);
+        for byte in text.bytes() {
+            let number = numbers.get_mut(place).ok_or(NotARequestId)?;
+            match byte {
+                b'-' if digits > 0 => (place, digits) = (place + 1, 0),
+                // Another text of the same numbers, such as one with a sign, is not the ID that was sent.
+                b'0'..=b'9' if digits == 0 || *number > 0 => {
+                    let longer = number.checked_mul(10).and_then(|tens| tens.checked_add(u32::from(byte - b'0')));
+                    *number = longer.ok_or(NotARequestId)?;
+                    digits += 1;
+                }
+                _ => return Err(NotARequestId),
+            }
+        }
+        let [worker, context, sequence, step] = numbers;
+        if place == 3 && digits > 0 { Ok(Self { worker, context, sequence, step }) } else { Err(NotARequestId) }
     }
 }
 

@@ -4,7 +4,7 @@
 //! already on its way, or it had not arrived yet. So there has to be such a moment, a while after its limit had passed and a while
 //! before its answer came.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::Accusation;
 use crate::{Evidence, ViolationKind, ms};
@@ -33,7 +33,7 @@ pub(super) struct Full {
     /// From when until when, one after the other.
     spans: VecDeque<(Nanos, Nanos)>,
     /// By context.
-    limited: HashMap<u32, Limited>,
+    limited: BTreeMap<u32, Limited>,
     /// STARTs that were executed when their limits had passed.
     pub(super) overdue: Vec<Accusation>,
     /// The model was exchanged: what becomes of those that wait then is its own affair, and contexts learn of it one by one.

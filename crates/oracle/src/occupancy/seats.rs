@@ -1,6 +1,6 @@
 //! Which sequence certainly has which slot, where the model tells in which slot it saw a step.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::Accusation;
 use crate::{Evidence, ViolationKind, ms};
@@ -47,9 +47,9 @@ pub(super) struct Intrusion {
 #[derive(Debug, Default)]
 pub(super) struct Seats {
     /// By slot.
-    holds: HashMap<u32, Hold>,
+    holds: BTreeMap<u32, Hold>,
     /// By context.
-    slots: HashMap<u32, u32>,
+    slots: BTreeMap<u32, u32>,
     /// What will be shown, or not.
     suspected: VecDeque<Intrusion>,
     pub(super) shown: Vec<Intrusion>,

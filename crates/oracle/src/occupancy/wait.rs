@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, VecDeque},
 };
 
 use schemars::JsonSchema;
@@ -71,7 +71,7 @@ pub(super) struct Waited {
 /// Who has a slot for certain, and who had one.
 #[derive(Debug, Default)]
 pub(super) struct Holds {
-    present: HashMap<u32, Held>,
+    present: BTreeMap<u32, Held>,
     /// In the order in which they ended.
     past: VecDeque<Held>,
 }

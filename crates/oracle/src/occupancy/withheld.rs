@@ -5,7 +5,7 @@
 //! long as fewer sequences than slots may have had a slot, and the server answered no START.
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     mem,
 };
 
@@ -183,8 +183,8 @@ pub(super) struct Withheld {
     slots: usize,
     /// The IDs that may have a slot, by until when.
     holders: BTreeSet<(Nanos, u32)>,
-    until: HashMap<u32, Nanos>,
-    waiting: HashMap<u32, Waiting>,
+    until: BTreeMap<u32, Nanos>,
+    waiting: BTreeMap<u32, Waiting>,
     /// Since when fewer IDs than slots are in it.
     free_since: Option<Nanos>,
     /// When the server answered the last START, or the check began.

@@ -1,16 +1,20 @@
 //! What a context's requests have in common, and what a step adds.
 //!
 //! All requests of a context are alike but for four fields, and a protobuf message is the concatenation of its fields in
-//! any order. So the fields that stay are encoded once, by the generated code, and each request adds the four.
+//! any order. So the fields that stay are encoded once, by the generated code, and each request adds the four. Contexts differ in one
+//! more field, the correlation ID: thousands of them share the others.
 
 use std::{borrow::Cow, num::NonZeroU16, sync::Arc};
 
+use hyper::Uri;
 use prost::{
     Message as _,
     bytes::BufMut,
     encoding::{encode_varint, encoded_len_varint},
 };
+use serde_json::value::RawValue;
 
+use super::http;
 use crate::proto::{
     InferParameter, ModelInferRequest, infer_parameter::ParameterChoice, model_infer_request::InferInputTensor,
     model_infer_request::InferRequestedOutputTensor,
@@ -34,15 +38,13 @@ const SHAPE_TAG: u8 = (3 << 3) | 2;
 /// The parameter of a request that asks for a last response even where there is nothing in it.
 const EMPTY_FINAL: &str = "triton_enable_empty_final_response";
 
-/// What all requests of a context have in common, encoded.
+/// What all requests of a context have in common.
 #[derive(Clone, Debug)]
 pub struct RequestTemplate {
-    same: Arc<[u8]>,
-    flags: Arc<[Vec<u8>; 4]>,
-    /// The inputs without their shapes, where those are each step's own; else they are in `same`.
-    inputs: Arc<[Head]>,
-    /// The same as a request over HTTP has it.
     pub(super) parts: Arc<Parts>,
+    id: WireId,
+    /// The parameter with the ID, encoded.
+    sequence_id: Arc<[u8]>,
 }
 
 /// An input's name, and with its type as a request has it.
@@ -59,20 +61,28 @@ impl Head {
     }
 }
 
-/// What all requests of a context have in common.
+/// What all requests to a model have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Parts {
     pub(super) model: String,
-    pub(super) values: Values,
+    values: Values,
     pub(super) outputs: Vec<String>,
-    pub(super) id: WireId,
     /// How often the model answers.
     pub(super) answers: Answers,
+    /// What is the same in each gRPC request, encoded.
+    same: Vec<u8>,
+    flags: [Vec<u8>; 4],
+    /// The inputs without their shapes, where those are each step's own; else they are in `same`.
+    heads: Vec<Head>,
+    /// Where HTTP requests go.
+    pub(super) place: Uri,
+    /// The outputs as HTTP requests ask for them: in JSON, and as bytes behind it.
+    pub(super) asked_for: [Box<RawValue>; 2],
 }
 
 /// What steps' values are on the wire.
 #[derive(Clone, Debug)]
-pub(super) enum Values {
+enum Values {
     /// Numbers, each spread over the elements of one input.
     Numbers { input: String, datatype: Datatype, shape: Shape },
     /// The codes of inputs.
@@ -85,8 +95,8 @@ impl Parts {
         step.end && !self.answers.are_iterative()
     }
 
-    /// What the request that a step is says.
-    pub(super) fn said(&self, step: &Step) -> Said<'_> {
+    /// What the request that a step is says, but for its flaw.
+    fn said(&self, id: &WireId, step: &Step) -> Said<'_> {
         let inputs = match &self.values {
             Values::Numbers { input, datatype, shape } => {
                 let mut data = Vec::new();
@@ -96,11 +106,11 @@ impl Parts {
             }
             Values::Inputs(inputs) => inputs.tensors(step.value.value()).unwrap_or_default().into(),
         };
-        let mut said = Said { id: self.id.clone().into(), version: None, inputs, is_short: false, other_output: None };
-        if let Some(flaw) = step.flaw() {
-            said.spoil(flaw);
-        }
-        said
+        Said { id: id.clone().into(), version: None, inputs, is_short: false, other_output: None }
+    }
+
+    fn flags(&self, step: &Step) -> &[u8] {
+        &self.flags[usize::from(step.start) * 2 + usize::from(self.ends(step))]
     }
 }
 
@@ -169,7 +179,7 @@ impl RequestTemplate {
     pub fn of(model: &Model, id: WireId) -> Self {
         let ((input, datatype), outputs) = (model.input(), model.outputs());
         let (shape, answers) = (&model.shape, model.arithmetic.answers);
-        let mut parameters = vec![parameter("sequence_id", id.clone().into())];
+        let mut parameters = Vec::new();
         if answers.are_series() && model.asks_for_the_last() {
             parameters.push(parameter(EMPTY_FINAL, ParameterChoice::BoolParam(true)));
         }
@@ -177,14 +187,7 @@ impl RequestTemplate {
             Some(tensors) => Values::Inputs(Arc::clone(&tensors.sent.inputs)),
             None => Values::Numbers { input: input.to_owned(), datatype, shape: shape.clone() },
         };
-        let parts = Parts {
-            model: model.name.clone(),
-            outputs: outputs.iter().map(ToString::to_string).collect(),
-            values,
-            id,
-            answers,
-        };
-        let (heads, inputs) = match &parts.values {
+        let (heads, inputs) = match &values {
             Values::Inputs(inputs) => (heads(inputs), Vec::new()),
             Values::Numbers { .. } if shape.is_open() => (vec![Head::of(input, datatype.name())], Vec::new()),
             Values::Numbers { .. } => {
@@ -195,23 +198,49 @@ impl RequestTemplate {
         let same = ModelInferRequest {
             model_name: model.name.clone(),
             inputs,
-            outputs: outputs.into_iter().map(requested).collect(),
+            outputs: outputs.iter().copied().map(requested).collect(),
             parameters: parameters.into_iter().collect(),
             ..Default::default()
         };
+        let same = same.encode_to_vec();
         let flags = [(false, false), (false, true), (true, false), (true, true)].map(|(start, end)| {
             let start = parameter("sequence_start", ParameterChoice::BoolParam(start));
             let end = parameter("sequence_end", ParameterChoice::BoolParam(end));
             ModelInferRequest { parameters: [start, end].into(), ..Default::default() }.encode_to_vec()
         });
-        let (same, flags) = (same.encode_to_vec().into(), Arc::new(flags));
-        Self { same, flags, inputs: heads.into(), parts: Arc::new(parts) }
+        let parts = Parts {
+            model: model.name.clone(),
+            asked_for: [false, true].map(|binary| http::asked_for(outputs.iter().copied(), binary)),
+            outputs: outputs.into_iter().map(ToOwned::to_owned).collect(),
+            values,
+            answers,
+            same,
+            flags,
+            heads,
+            place: http::path_of(&model.name, "/infer"),
+        };
+        Self { parts: Arc::new(parts), sequence_id: encoded(&id), id }
+    }
+
+    /// The template of requests to the same model with another correlation ID.
+    #[must_use]
+    pub fn with_id(&self, id: WireId) -> Self {
+        Self { parts: Arc::clone(&self.parts), sequence_id: encoded(&id), id }
+    }
+
+    /// What the request that a step is says.
+    pub(super) fn said(&self, step: &Step) -> Said<'_> {
+        let mut said = self.parts.said(&self.id, step);
+        if let Some(flaw) = step.flaw() {
+            said.spoil(flaw);
+        }
+        said
     }
 
     /// The request that a step with a flaw is; seldom enough to be put together from what is encoded.
     fn flawed(&self, step: &Step, id: &str) -> ModelInferRequest {
-        let said = self.parts.said(step);
-        let same = [&*self.same, self.flags(step)].concat();
+        let said = self.said(step);
+        let same = [&*self.parts.same, self.parts.flags(step)].concat();
         let mut request = ModelInferRequest::decode(same.as_slice()).expect("it was encoded here");
         id.clone_into(&mut request.id);
         said.version.unwrap_or_default().clone_into(&mut request.model_version);
@@ -237,12 +266,13 @@ impl RequestTemplate {
             let timeout = [parameter("timeout", ParameterChoice::Int64Param(us))].into();
             buffer.put_slice(&ModelInferRequest { parameters: timeout, ..Default::default() }.encode_to_vec());
         }
-        buffer.put_slice(&self.same);
-        buffer.put_slice(self.flags(step));
+        buffer.put_slice(&self.parts.same);
+        buffer.put_slice(&self.sequence_id);
+        buffer.put_slice(self.parts.flags(step));
         put_field(buffer, ID_TAG, id.as_bytes());
         match &self.parts.values {
             Values::Numbers { shape, .. } => {
-                if let Some(head) = self.inputs.first() {
+                if let Some(head) = self.parts.heads.first() {
                     head.put(&shape.of(step.value.elements()), buffer);
                 }
                 raw.clear();
@@ -251,7 +281,7 @@ impl RequestTemplate {
             }
             Values::Inputs(inputs) => {
                 for tensor in inputs.tensors(step.value.value()).unwrap_or_default() {
-                    if let Some(head) = self.inputs.iter().find(|head| head.name == tensor.name) {
+                    if let Some(head) = self.parts.heads.iter().find(|head| head.name == tensor.name) {
                         head.put(&tensor.shape, buffer);
                         put_field(buffer, RAW_INPUT_CONTENTS_TAG, &tensor.data);
                     }
@@ -259,10 +289,12 @@ impl RequestTemplate {
             }
         }
     }
+}
 
-    fn flags(&self, step: &Step) -> &[u8] {
-        &self.flags[usize::from(step.start) * 2 + usize::from(self.parts.ends(step))]
-    }
+/// The parameter with a correlation ID, encoded.
+fn encoded(id: &WireId) -> Arc<[u8]> {
+    let parameters = [parameter("sequence_id", id.clone().into())].into();
+    ModelInferRequest { parameters, ..Default::default() }.encode_to_vec().into()
 }
 
 impl Head {

@@ -72,8 +72,10 @@ fn response(answered: &Answered) -> Result<Received, String> {
         .body
         .split_at_checked(json_bytes)
         .ok_or_else(|| format!("{json_bytes} bytes of JSON in {} bytes", answered.body.len()))?;
+    // Looked at once, and not at each text in it.
+    let json = str::from_utf8(json).map_err(|error| error.to_string())?;
     let Answer { model_name, model_version, id, outputs, error } =
-        serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        serde_json::from_str(json).map_err(|error| error.to_string())?;
     if let Some(text) = error {
         let (code, outputs) = (Some(Code::Http(answered.status.as_u16())), answered.outputs());
         return Ok(Received { id, result: Err(text), code, outputs });

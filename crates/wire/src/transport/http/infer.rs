@@ -1,10 +1,15 @@
 //! A step as a request over HTTP.
 
+use std::borrow::Cow;
+
 use hyper::Uri;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 
-use super::{super::template::Parts, Body, path_of, value::to_json};
+use super::{super::template::RequestTemplate, Body, path_of, value::to_json};
 use crate::proto::infer_parameter::ParameterChoice;
 use workload::{
     inputs::InputTensor,
@@ -18,7 +23,7 @@ struct Request<'a> {
     id: String,
     parameters: Parameters,
     inputs: Vec<Input<'a>>,
-    outputs: Vec<Output<'a>>,
+    outputs: Cow<'a, RawValue>,
 }
 
 #[derive(Serialize)]
@@ -58,8 +63,8 @@ struct OfOutput {
 }
 
 /// A step as a request, and where it goes in place of where all others go.
-pub(super) fn encode(parts: &Parts, step: &Step, binary: bool) -> (Body, Option<Uri>) {
-    let mut said = parts.said(step);
+pub(super) fn encode(template: &RequestTemplate, step: &Step, binary: bool) -> (Body, Option<Uri>) {
+    let (parts, mut said) = (&template.parts, template.said(step));
     let is_of_other_type = !binary && step.flaw() == Some(Flaw::OtherType);
     if is_of_other_type && let Some(first) = said.inputs.to_mut().first_mut() {
         // In JSON they are read before their type is compared: they have to be some of that type.
@@ -70,7 +75,6 @@ pub(super) fn encode(parts: &Parts, step: &Step, binary: bool) -> (Body, Option<
     let inputs = said.inputs.iter().enumerate();
     // JSON has no parts of an element: one is missing whole.
     let inputs = inputs.map(|(place, tensor)| input(tensor, said.is_short && place == 0, binary)).collect();
-    let names = parts.outputs.iter().map(String::as_str).chain(said.other_output);
     let request = Request {
         id: step.request.to_string(),
         parameters: Parameters {
@@ -83,7 +87,10 @@ pub(super) fn encode(parts: &Parts, step: &Step, binary: bool) -> (Body, Option<
             },
         },
         inputs,
-        outputs: names.map(|name| Output { name, parameters: OfOutput { binary_data: binary } }).collect(),
+        outputs: match said.other_output {
+            Some(other) => Cow::Owned(asked_for(parts.outputs.iter().map(String::as_str).chain([other]), binary)),
+            None => Cow::Borrowed(&parts.asked_for[usize::from(binary)]),
+        },
     };
     // A request of one element has somewhat less.
     let bytes = if has_bytes { said.inputs.iter().map(|input| input.data.len()).sum() } else { 0 };
@@ -95,6 +102,12 @@ pub(super) fn encode(parts: &Parts, step: &Step, binary: bool) -> (Body, Option<
     }
     let elsewhere = said.version.map(|version| path_of(&parts.model, &format!("/versions/{version}/infer")));
     (Body { bytes: all, json_bytes, is_inference: true }, elsewhere)
+}
+
+/// Outputs as a request asks for them.
+pub(in super::super) fn asked_for<'a>(names: impl Iterator<Item = &'a str>, binary: bool) -> Box<RawValue> {
+    let outputs: Vec<_> = names.map(|name| Output { name, parameters: OfOutput { binary_data: binary } }).collect();
+    to_raw_value(&outputs).expect("it has nothing that JSON does not have")
 }
 
 fn input(InputTensor { name, datatype, shape, data }: &InputTensor, is_short: bool, binary: bool) -> Input<'_> {

@@ -17,6 +17,7 @@ use hyper::{
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+pub(super) use self::infer::asked_for;
 use self::pool::Pool;
 use super::{
     access::Access,
@@ -50,8 +51,6 @@ pub(super) struct Connections {
 pub(super) struct Steps {
     connections: Connections,
     template: RequestTemplate,
-    /// Where they go.
-    place: Uri,
     /// Whether tensors are bytes behind the JSON.
     binary: bool,
 }
@@ -149,20 +148,23 @@ impl Connections {
         }
         let body = Full::from(compression::compress(compression, bytes));
         let mut request = request.body(body).map_err(|error| Failure::Other(reasons(&error)))?;
-        request.headers_mut().extend(self.access().terms.headers.clone());
+        let more = &self.access().terms.headers;
+        if !more.is_empty() {
+            request.headers_mut().extend(more.clone());
+        }
         Ok(request)
     }
 }
 
 impl Steps {
     pub(super) fn new(connections: Connections, template: RequestTemplate, binary: bool) -> Self {
-        Self { place: path_of(&template.parts.model, "/infer"), connections, template, binary }
+        Self { connections, template, binary }
     }
 
     /// Sends a step, and brings what came of it.
     pub(super) async fn call(self: Arc<Self>, step: Step) -> Message {
-        let (body, elsewhere) = infer::encode(&self.template.parts, &step, self.binary);
-        let at = elsewhere.unwrap_or_else(|| self.place.clone());
+        let (body, elsewhere) = infer::encode(&self.template, &step, self.binary);
+        let at = elsewhere.unwrap_or_else(|| self.template.parts.place.clone());
         match self.connections.exchange(Method::POST, at, body).await {
             Ok(answered) => answer::message(&step, &answered),
             Err(failure @ Failure::Lapsed(_)) => Message::Lapsed(failure.to_string()),
@@ -188,7 +190,7 @@ fn over_http(why: &str) -> String {
 }
 
 /// The path of a model, and what comes below it.
-fn path_of(model: &str, below: &str) -> Uri {
+pub(super) fn path_of(model: &str, below: &str) -> Uri {
     path_under("/v2/models", model, below)
 }
 
