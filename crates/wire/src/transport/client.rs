@@ -1,6 +1,6 @@
 //! The calls before and after a run.
 
-use std::time::Duration;
+use std::{convert::identity, time::Duration};
 
 use prost::Message;
 use serde::Deserialize;
@@ -172,7 +172,7 @@ impl Client {
     /// When it cannot be.
     pub async fn streams(&self) -> Result<(), CallError> {
         let Over::Grpc(conduit) = &self.over else { return Err(CallError::Unimplemented) };
-        let whole = conduit.tried(|mut grpc| {
+        let whole = conduit.tried(identity, |mut grpc| {
             let request = conduit.request(tokio_stream::empty());
             async move {
                 let codec = ProstCodec::<proto::ModelInferRequest, proto::ModelStreamInferResponse>::default();

@@ -20,9 +20,9 @@ use workload::{
     tensor::{Tensor, TensorData},
 };
 
-/// Small, because a stream carries small messages and every stream has buffers of its own.
+/// Small, because a stream carries small messages and every stream has buffers of its own. Each message goes out of them at once.
 fn buffers() -> BufferSettings {
-    BufferSettings::new(1024, 16 * 1024)
+    BufferSettings::new(1024, 1)
 }
 
 /// The parameter of a response that says whether it is the last one to its request.

@@ -1,12 +1,13 @@
 //! Calls and streams over gRPC.
 
-use std::{io, sync::Arc};
+use std::{convert::identity, error::Error, io, sync::Arc};
 
 use hyper_util::rt::TokioIo;
 use tokio_util::io::InspectReader;
 use tonic::{
     Response, Status,
-    client::Grpc,
+    body::Body,
+    client::{Grpc, GrpcService},
     codec::Codec,
     codegen::http::uri::PathAndQuery,
     metadata::MetadataMap,
@@ -62,8 +63,8 @@ impl Conduit {
         request
     }
 
-    fn grpc(&self) -> Grpc<Channel> {
-        let mut grpc = Grpc::new(self.channel.clone());
+    fn grpc<S>(&self, service: S) -> Grpc<S> {
+        let mut grpc = Grpc::new(service);
         if let Some(encoding) = self.access().encoding() {
             grpc = grpc.send_compressed(encoding).accept_compressed(encoding);
         }
@@ -86,21 +87,27 @@ impl Conduit {
     where
         C: Codec<Encode: Clone + Send + Sync + 'static, Decode: Send + Sync + 'static> + Clone,
     {
-        self.tried(|mut grpc| {
+        self.tried(identity, |mut grpc| {
             let (request, path, codec) = (self.request(message.clone()), path_of(method), codec.clone());
             async move { grpc.unary(request, path, codec).await }
         })
         .await
     }
 
-    /// Makes a call, or opens a stream, and again on another connection where the server has certainly not processed it.
-    pub(super) async fn tried<T, F>(&self, call: impl Fn(Grpc<Channel>) -> F) -> (Result<T, Status>, Began)
+    /// Makes a call, or opens a stream, and again on another connection where the server has certainly not processed it. It goes over what
+    /// `over` makes of the channel.
+    pub(super) async fn tried<S, T, F>(
+        &self,
+        over: impl Fn(Channel) -> S,
+        call: impl Fn(Grpc<S>) -> F,
+    ) -> (Result<T, Status>, Began)
     where
+        S: GrpcService<Body, Error: Into<Box<dyn Error + Send + Sync>>>,
         F: Future<Output = Result<Response<T>, Status>>,
     {
         let mut tries = 0;
         loop {
-            let (mut grpc, began) = (self.grpc(), Began::now(&self.dial));
+            let (mut grpc, began) = (self.grpc(over(self.channel.clone())), Began::now(&self.dial));
             let answer = match grpc.ready().await {
                 Ok(()) => call(grpc).await,
                 Err(error) => Err(Status::from_error(error.into())),

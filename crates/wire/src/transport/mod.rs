@@ -8,6 +8,7 @@ mod conduit;
 mod configuration;
 mod connection;
 mod dial;
+mod frugal;
 mod gathered;
 mod goaway;
 mod http;
@@ -28,7 +29,8 @@ pub use configuration::Configuration;
 pub use connection::{Dialer, Link, Severer};
 pub use goaway::GoAways;
 pub use metrics::{gauge, pending_requests};
-pub use stream::{Incoming, Message, Outgoing, Stream};
+pub use queue::{Outgoing, Room};
+pub use stream::{Incoming, Message, Stream};
 pub use template::{RequestTemplate, spoil};
 pub use tls::speaks_tls;
 

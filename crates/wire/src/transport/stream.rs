@@ -6,32 +6,27 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use futures_util::{
-    StreamExt as _, TryStreamExt as _,
-    stream::{self, BoxStream},
-};
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
-
 use super::{
     access::Access,
     call_error::CallError,
     codec::{Piece, StepCodec},
     conduit::{Conduit, path_of},
     connection::Link,
+    frugal::Frugal,
     gathered::{Gathered, Outstanding},
     http::Steps,
-    queue::Queue,
+    queue::{Outgoing, Queue},
     template::RequestTemplate,
+};
+use futures_util::{
+    StreamExt as _, TryStreamExt as _,
+    stream::{self, BoxStream},
 };
 use workload::{
     conversation::Transport,
     event::Received,
     sequence::{RequestId, Step},
 };
-
-/// How many steps may be handed over and not be on the wire yet; more wait.
-const QUEUE: usize = 128;
 
 /// An open stream; dropping it cancels what it carries.
 pub struct Stream {
@@ -40,10 +35,6 @@ pub struct Stream {
     /// Brings answers.
     pub incoming: Incoming,
 }
-
-/// The end of a stream that takes steps; dropping it says that no further step follows.
-#[derive(Debug)]
-pub struct Outgoing(mpsc::Sender<Step>);
 
 /// The end of a stream that brings answers.
 pub struct Incoming {
@@ -76,30 +67,30 @@ impl Stream {
     /// # Errors
     /// When the link does not lead to where this is spoken.
     pub fn open(link: &Link, by: Transport, template: RequestTemplate) -> Result<Self, CallError> {
-        let (outgoing, steps) = mpsc::channel(QUEUE);
         let answers = template.parts.answers;
         let access = if by.is_http() { link.connections()?.access() } else { link.conduit()?.access() }.clone();
         let outstanding = (by.is_stream() && answers.are_series()).then(Outstanding::default);
         let gathered = outstanding.clone().map(|outstanding| Gathered::new(answers.count(), outstanding));
+        let (outgoing, steps) = Queue::new(outstanding);
         let pieces = match by {
-            Transport::GrpcStream => streaming(link.conduit()?.clone(), template, Queue::new(steps, outstanding)),
+            Transport::GrpcStream => streaming(link.conduit()?.clone(), template, steps),
             Transport::GrpcUnary => {
                 let conduit = link.conduit()?.clone();
-                calls(steps, move |step| conduit.clone().infer(template.clone(), step))
+                calls(&steps, move |step| conduit.clone().infer(template.clone(), step))
             }
             Transport::Http | Transport::HttpBinary => {
                 let caller = Arc::new(Steps::new(link.connections()?.clone(), template, !by.is_json()));
-                calls(steps, move |step| Arc::clone(&caller).call(step))
+                calls(&steps, move |step| Arc::clone(&caller).call(step))
             }
         };
-        Ok(Self { outgoing: Outgoing(outgoing), incoming: Incoming { pieces, gathered, access } })
+        Ok(Self { outgoing, incoming: Incoming { pieces, gathered, access } })
     }
 }
 
 /// A server may send no headers before its first response, so steps are sent while the stream is still being opened.
 fn streaming(conduit: Conduit, template: RequestTemplate, steps: Queue) -> Pieces {
     let opening = async move {
-        let open = conduit.tried(|mut grpc| {
+        let open = conduit.tried(Frugal, |mut grpc| {
             let (request, codec) = (conduit.request(steps.sending()), StepCodec::of_streams(template.clone()));
             async move { grpc.streaming(request, path_of("ModelStreamInfer"), codec).await }
         });
@@ -115,28 +106,11 @@ fn streaming(conduit: Conduit, template: RequestTemplate, steps: Queue) -> Piece
 }
 
 /// One call after the other, each when the one before it is answered. Dropping them cancels the one that is under way.
-fn calls<F>(steps: mpsc::Receiver<Step>, call: impl FnMut(Step) -> F + Send + 'static) -> Pieces
+fn calls<F>(steps: &Queue, call: impl FnMut(Step) -> F + Send + 'static) -> Pieces
 where
     F: Future<Output = Message> + Send + 'static,
 {
-    ReceiverStream::new(steps).then(call).map(Err).boxed()
-}
-
-impl Outgoing {
-    /// Room for one step more, if there is some now.
-    pub fn room_now(&self) -> Option<mpsc::Permit<'_, Step>> {
-        self.0.try_reserve().ok()
-    }
-
-    /// Waits until there is room, or the stream is broken.
-    ///
-    /// Cancel safe.
-    pub async fn room(&self) {
-        if self.0.reserve().await.is_err() {
-            // Why it broke is for the other end to tell.
-            std::future::pending::<()>().await;
-        }
-    }
+    steps.sending().then(call).map(Err).boxed()
 }
 
 impl Incoming {
