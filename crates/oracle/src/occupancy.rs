@@ -44,6 +44,8 @@ pub struct Occupancy {
     straggling: Nanos,
     scenario: Scenario,
     contexts_per_worker: u32,
+    /// By worker: whether no slow network is between it and the server.
+    near: Vec<bool>,
     /// By worker, then context; none where it is not known how many slots there are, so that nothing is counted.
     contexts: Vec<Context>,
     moves: Merge<Move>,
@@ -155,6 +157,7 @@ impl Occupancy {
         Self {
             idle,
             straggling: nanos(straggling),
+            near: (0..scenario.workers()).map(|worker| scenario.population_of(worker).network.is_clear()).collect(),
             scenario: scenario.clone(),
             contexts_per_worker,
             contexts: vec![Context::default(); contexts],
@@ -178,7 +181,7 @@ impl Occupancy {
         let index = entry.context.worker * self.contexts_per_worker + entry.context.context;
         let Some(context) = self.contexts.get_mut(index as usize) else { return };
         let visit = context.visit(entry);
-        let is_near = self.scenario.population_of(entry.context.worker).network.is_clear();
+        let is_near = self.near.get(entry.context.worker as usize).is_some_and(|near| *near);
         let share = self.shares.as_mut().and_then(|shares| {
             let share = &mut shares[index as usize];
             let its = share.take(entry, self.idle, self.straggling, is_near).map(Move::Shares);
