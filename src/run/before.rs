@@ -98,7 +98,10 @@ impl Prepared {
         let id = move |ContextId { worker, context }| correlation_id(&ids.setup.scenario, worker, context);
         let (taps, batches) = Taps::new(id, BATCHES, BYTES);
         let (sender, seen) = mpsc::channel(VIOLATIONS_KEPT);
-        let (explainer, occupancy) = (preflight.explainer(scenario), preflight.occupancy(scenario));
+        let (explainer, mut occupancy) = (preflight.explainer(scenario), preflight.occupancy(scenario));
+        if self.shared.threads.len() == 1 {
+            occupancy = occupancy.told_in_order();
+        }
         let left_for = (Arc::clone(slots_taken), seconds.clone(), Arc::clone(snapshots));
         (taps, Collector::new(batches, explainer, occupancy, left_for, spool, sender), seen)
     }

@@ -49,7 +49,7 @@ pub struct Occupancy {
     /// By worker, then context; none where it is not known how many slots there are, so that nothing is counted.
     contexts: Vec<Context>,
     moves: Merge<Move>,
-    /// What each has in the server, in a heap of its own because it changes with each request.
+    /// What each has in the server, apart from these because it changes with each request.
     haves: Merge<Has>,
     offer: Offer,
     board: Board,
@@ -174,6 +174,14 @@ impl Occupancy {
                 ..Board::default()
             },
         }
+    }
+
+    /// The same where one thread tells all, and so in the order of time: nothing need be held back for a while.
+    #[must_use]
+    pub fn told_in_order(mut self) -> Self {
+        self.moves.hold_back(0);
+        self.haves.hold_back(0);
+        self
     }
 
     /// Takes in what happened next on a context; those of several threads may be a little out of order.

@@ -8,7 +8,7 @@ use workload::event::Nanos;
 const LOOK_BEHIND: Nanos = 1_000_000_000;
 /// The most that is held back; at the highest rates that is less than the time above.
 const HELD_BACK: usize = 100_000;
-/// How many runs there may be: more than threads, which each tell what they saw in order.
+/// How many runs there may be. Each thread tells what it saw in order, so few machines need so many.
 const RUNS: usize = 64;
 
 /// What is held back for a while, because something may come that was before it.
@@ -23,6 +23,8 @@ pub(super) struct Merge<T> {
     held: usize,
     told: u64,
     latest: Nanos,
+    /// For how long it is held back.
+    look_behind: Nanos,
 }
 
 /// When it happened, and how much was told before it.
@@ -32,11 +34,24 @@ type Held<T> = (Key, u32, T);
 
 impl<T> Default for Merge<T> {
     fn default() -> Self {
-        Self { runs: Vec::new(), last: 0, others: BTreeMap::new(), held: 0, told: 0, latest: 0 }
+        Self {
+            runs: Vec::new(),
+            last: 0,
+            others: BTreeMap::new(),
+            held: 0,
+            told: 0,
+            latest: 0,
+            look_behind: LOOK_BEHIND,
+        }
     }
 }
 
 impl<T> Merge<T> {
+    /// Holds back for so long what is told.
+    pub(super) fn hold_back(&mut self, look_behind: Nanos) {
+        self.look_behind = look_behind;
+    }
+
     pub(super) fn add(&mut self, at: Nanos, context: u32, what: T) {
         self.latest = self.latest.max(at);
         self.told += 1;
@@ -61,7 +76,7 @@ impl<T> Merge<T> {
         let fronts = (0..).zip(&self.runs).filter_map(|(index, run)| Some((run.front()?.0, index)));
         let others = self.others.first_key_value().map(|(key, _)| (*key, RUNS));
         let ((at, _), index) = fronts.chain(others).min()?;
-        let is_due = is_over || at.saturating_add(LOOK_BEHIND) <= self.latest || self.held > HELD_BACK;
+        let is_due = is_over || at.saturating_add(self.look_behind) <= self.latest || self.held > HELD_BACK;
         if !is_due {
             return None;
         }
@@ -118,5 +133,7 @@ mod tests {
         (0..HELD_BACK as u64).for_each(|_| merge.add(LOOK_BEHIND + 6, 0, 'd'));
         let due: String = std::iter::from_fn(|| merge.next(false)).map(|(.., what)| what).collect();
         assert_eq!(due, "bc");
+        merge.hold_back(0);
+        assert_eq!(merge.next(false), Some((LOOK_BEHIND + 6, 0, 'd')), "it is the latest");
     }
 }

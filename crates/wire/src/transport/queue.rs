@@ -114,6 +114,12 @@ impl Queue {
         Sending { steps: Arc::clone(&self.0), number: steps.tries, sent: 0 }
     }
 
+    /// The only try: nothing is kept for another one.
+    pub(super) fn sent_once(self) -> Sending {
+        self.are_taken_in();
+        self.sending()
+    }
+
     /// The server takes in what the last try sends: nothing is sent again.
     pub(super) fn are_taken_in(&self) {
         lock(&self.0).is_taken_in = true;
@@ -238,6 +244,18 @@ mod tests {
         };
         let taken = async { (next(&mut sending).await, next(&mut sending).await) };
         assert_eq!(tokio::join!(taken, handed_over).0, (Some(8), None));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_kept_of_what_is_not_sent_again() {
+        let (outgoing, queue) = Queue::new(None);
+        let mut sending = queue.sent_once();
+        for number in 0..1000 {
+            outgoing.room_now().expect("there is room").send(step(number));
+            assert_eq!(next(&mut sending).await, Some(number));
+        }
+        let steps = lock(&sending.steps);
+        assert_eq!((steps.kept.capacity(), steps.waiting.capacity() <= KEPT), (0, true));
     }
 
     #[tokio::test]

@@ -76,11 +76,11 @@ impl Stream {
             Transport::GrpcStream => streaming(link.conduit()?.clone(), template, steps),
             Transport::GrpcUnary => {
                 let conduit = link.conduit()?.clone();
-                calls(&steps, move |step| conduit.clone().infer(template.clone(), step))
+                calls(steps, move |step| conduit.clone().infer(template.clone(), step))
             }
             Transport::Http | Transport::HttpBinary => {
                 let caller = Arc::new(Steps::new(link.connections()?.clone(), template, !by.is_json()));
-                calls(&steps, move |step| Arc::clone(&caller).call(step))
+                calls(steps, move |step| Arc::clone(&caller).call(step))
             }
         };
         Ok(Self { outgoing, incoming: Incoming { pieces, gathered, access } })
@@ -106,11 +106,12 @@ fn streaming(conduit: Conduit, template: RequestTemplate, steps: Queue) -> Piece
 }
 
 /// One call after the other, each when the one before it is answered. Dropping them cancels the one that is under way.
-fn calls<F>(steps: &Queue, call: impl FnMut(Step) -> F + Send + 'static) -> Pieces
+fn calls<F>(steps: Queue, call: impl FnMut(Step) -> F + Send + 'static) -> Pieces
 where
     F: Future<Output = Message> + Send + 'static,
 {
-    steps.sending().then(call).map(Err).boxed()
+    // A call that is tried again has its own copy of the step.
+    steps.sent_once().then(call).map(Err).boxed()
 }
 
 impl Incoming {
