@@ -17,13 +17,13 @@ OF_THE_RUN = (
     "step.p99 > 1h",
     "step.max > 1h",
     "good_step.p99 > 1h",
-    "sequence.p99 > 1h in any 10s",
+    "sequence.p99 > 1h",
     "wait_for_slot.max > 1h",
     "throughput < 1/h",
-    "goodput < 1/h in any 10s",
+    "goodput < 1/h",
     "not_good > 100%",
-    "in_flight.max > 1000000",
-    "client_memory.max > 1000GB",
+    "sequences < 1/h",
+    "step.mean > 1h",
 )
 # The limit of the additional CPU time per request, in us.
 MORE_MAX = 0.3
@@ -50,7 +50,7 @@ def bench(options, scratch):
 
         def measure(kind, seed):
             sent = load.run_tool(f"the tool ({kind})", binary, reference.endpoint, MODEL, seed, *flags[kind])
-            judged = sent.document["thresholds"]
+            judged = sent.document.get("thresholds", [])
             if len(judged) != len(flags[kind]) // 2 - (kind == RATE):
                 raise BenchError(f"the tool judged {len(judged)} thresholds where it had {' '.join(flags[kind])}")
             return sent.row()
