@@ -211,17 +211,18 @@ impl Dispatcher {
         while let Some(worker) = at_work.join_next().await {
             free.push(worker.map_err(failed)?);
         }
-        join_all(free.iter_mut().map(Worker::close_all)).await;
+        join_all(free.iter_mut().map(|worker| worker.close_all())).await;
         Ok(())
     }
 
     /// A worker without an iteration, and whether there was none at once: the one that was free last, so that no more are needed than have
     /// something to do.
+    #[expect(clippy::vec_box, reason = "a worker is large, and goes from one to the other with each iteration")]
     async fn free_worker(
         &mut self,
-        free: &mut Vec<Worker>,
-        at_work: &mut JoinSet<Worker>,
-    ) -> Result<(Worker, bool), String> {
+        free: &mut Vec<Box<Worker>>,
+        at_work: &mut JoinSet<Box<Worker>>,
+    ) -> Result<(Box<Worker>, bool), String> {
         while let Some(worker) = at_work.try_join_next() {
             free.push(worker.map_err(failed)?);
         }
@@ -229,7 +230,8 @@ impl Dispatcher {
             return Ok((worker, false));
         }
         if let Some(index) = self.unneeded.pop() {
-            return Worker::new(index, self.out()).map(|worker| (worker, false)).map_err(|error| error.to_string());
+            let worker = Worker::new(index, self.out()).map_err(|error| error.to_string())?;
+            return Ok((Box::new(worker), false));
         }
         let worker = at_work.join_next().await.expect("a worker that is neither free nor unneeded is at work");
         Ok((worker.map_err(failed)?, true))
