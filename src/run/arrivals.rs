@@ -196,14 +196,15 @@ impl Dispatcher {
             arrivals.begin(is_behind);
             let due = Due { at: due, waited: !is_behind };
             let (shared, population) = (Arc::clone(&shared), self.population);
-            at_work.spawn_local(async move {
+            // In a box, because it is large, and the runtime moves it several times.
+            at_work.spawn_local(Box::pin(async move {
                 let mut worker = worker;
                 worker.hold_one(due).await;
                 if let Some(arrivals) = &shared.arrivals[population] {
                     arrivals.under_way.fetch_sub(1, Relaxed);
                 }
                 worker
-            });
+            }));
         }
         if shared.gate.is_stopping() {
             arrivals.stopped_at.fetch_min(u64::try_from(since().as_nanos()).unwrap_or(u64::MAX), Relaxed);
