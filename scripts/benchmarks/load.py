@@ -7,7 +7,7 @@ request, so the difference that it makes is the cost of both.
 """
 
 from .measuring import MODEL, BenchError, Load, Reference, tool
-from .rounds import CLIENT_COLUMNS, Pair, measured, report
+from .rounds import CLIENT_COLUMNS, Pair, check_requests, measured, report
 from .rounds import QUICK as QUICK_ROUNDS
 from .rounds import add_options as add_round_options
 
@@ -49,7 +49,8 @@ def bench(options, scratch):
     with Reference(binary, "--instances", "1", "--max-batch-size", "16") as reference:
 
         def measure(kind, seed):
-            sent = load.run_tool(f"the tool ({kind})", binary, reference.endpoint, MODEL, seed, *flags[kind])
+            iterations = options.iterations * options.concurrency if kind == RATE else None
+            sent = load.run_tool(f"the tool ({kind})", binary, reference.endpoint, MODEL, seed, *flags[kind], iterations=iterations)
             judged = sent.document.get("thresholds", [])
             if len(judged) != len(flags[kind]) // 2 - (kind == RATE):
                 raise BenchError(f"the tool judged {len(judged)} thresholds where it had {' '.join(flags[kind])}")
@@ -57,5 +58,6 @@ def bench(options, scratch):
 
         group = [(kind, lambda seed, kind=kind: measure(kind, seed)) for kind in flags]
         rounds = measured(options, [group])
+    check_requests(rounds)
     pairs = [Pair(f"CPU us/request, {kind} - {PLAIN}", kind, PLAIN, is_ratio=False, at_most=MORE_MAX) for kind in (RATE, RUN, PATTERN)]
     return report(options, scratch, "to the reference server", rounds, CLIENT_COLUMNS, pairs)

@@ -178,12 +178,13 @@ class Load:
         self.scenario = scratch / "scenario.toml"
         self.scenario.write_text(SCENARIO)
 
-    def command(self, binary, endpoint, model, seed):
-        size = ["-t", self.options.concurrency, "-i", self.options.iterations, "-r", seed]
+    def command(self, binary, endpoint, model, seed, iterations=None):
+        size = ["-t", self.options.concurrency, "-i", iterations or self.options.iterations, "-r", seed]
         return [binary, *size, "-u", endpoint, "-m", model, "--scenario", self.scenario]
 
-    def run_tool(self, name, binary, endpoint, model, seed, *flags):
-        command = [*self.command(binary, endpoint, model, seed), "--json", self.result, "-q", *flags]
+    def run_tool(self, name, binary, endpoint, model, seed, *flags, iterations=None):
+        """With a rate, `iterations` are those of all workers together; without one, those of each."""
+        command = [*self.command(binary, endpoint, model, seed, iterations), "--json", self.result, "-q", *flags]
         ran = run(name, command, self.log, self.options.time_limit)
         document = json.loads(self.result.read_text())
         return self.sent(name, document["outcomes"]["completed"], document["requests_per_second"], ran, document)

@@ -112,6 +112,13 @@ def one_round(number, of, groups):
             attempt += 1
 
 
+def check_requests(rounds):
+    """Raises where rows that are compared are of different numbers of requests."""
+    if len({values["requests"] for rows in rounds for values in rows.values()}) > 1:
+        counts = ", ".join(f"{row} {values['requests']}" for row, values in rounds[-1].items())
+        raise BenchError(f"the rows have different numbers of responses: {counts}")
+
+
 def spread(values):
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 

@@ -192,6 +192,11 @@ class Rounds(InAFolder):
         self.assertEqual(order, [(1, "a"), (1, "b"), (1, "c"), (2, "b"), (2, "a"), (2, "c")])
         self.assertEqual([list(rows) for rows in each], [["a", "b", "c"]] * 2)
 
+    def test_rows_of_other_numbers_of_requests_are_not_compared(self):
+        rounds.check_requests([{"a": {"requests": 8}, "b": {"requests": 8}}])
+        with self.assertRaisesRegex(BenchError, "different numbers of responses: a 8, b 9"):
+            rounds.check_requests([{"a": {"requests": 8}, "b": {"requests": 9}}])
+
     def test_a_failure_of_ours_is_not_repeated(self):
         measure = unittest.mock.Mock(side_effect=Overdue("sequence-stress ran for over 1 s and was killed"))
         with self.assertRaises(Overdue):

@@ -10,7 +10,7 @@ import contextlib
 import subprocess
 
 from .measuring import MODEL, OUTPUTS, BenchError, Load, Reference, bare_client, tool
-from .rounds import CLIENT_COLUMNS, Pair, measured, report
+from .rounds import CLIENT_COLUMNS, Pair, check_requests, measured, report
 from .rounds import QUICK as QUICK_ROUNDS
 from .rounds import add_options as add_round_options
 
@@ -99,7 +99,5 @@ def bench(options, scratch):
             for kind in kinds
         ]
         rounds = measured(options, groups)
-    if len({values["requests"] for rows in rounds for values in rows.values()}) > 1:
-        counts = ", ".join(f"{row} {values['requests']}" for row, values in rounds[-1].items())
-        raise BenchError(f"the programs counted different numbers of responses: {counts}")
+    check_requests(rounds)
     return report(options, scratch, "over each transport", rounds, CLIENT_COLUMNS, pairs)

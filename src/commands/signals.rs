@@ -1,4 +1,4 @@
-//! What asks the process to end: Ctrl-C, and on Unix SIGTERM; and what asks how the run is: on Unix SIGUSR1.
+//! What asks the process to end: Ctrl-C, and on Unix SIGTERM and a closed terminal; and what asks how the run is: on Unix SIGUSR1.
 
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -8,6 +8,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// None where the process is to outlive its terminal.
+    hangup: Option<Signal>,
 }
 
 #[cfg(unix)]
@@ -17,7 +19,8 @@ impl Signals {
     /// # Errors
     /// When the system does not allow that.
     pub(super) fn new() -> std::io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        let hangup = if outlives_its_terminal() { None } else { Some(signal(SignalKind::hangup())?) };
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())?, hangup })
     }
 
     /// Waits for the next signal.
@@ -25,8 +28,30 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            () = next(self.hangup.as_mut()) => {}
         }
     }
+}
+
+#[cfg(unix)]
+async fn next(signal: Option<&mut Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether the process ignores SIGHUP, as `nohup` has it.
+#[cfg(target_os = "linux")]
+fn outlives_its_terminal() -> bool {
+    let status = procfs::process::Process::myself().and_then(|its| its.status());
+    status.is_ok_and(|status| status.sigign & 1 != 0)
+}
+
+/// Nothing tells it here, and the system's own way stays.
+#[cfg(all(unix, not(target_os = "linux")))]
+fn outlives_its_terminal() -> bool {
+    true
 }
 
 /// Ctrl-C. Needs a runtime.

@@ -4,14 +4,12 @@ use std::collections::VecDeque;
 
 use workload::{
     arithmetic::Arithmetic,
+    burst,
     conversation::{Act, Connection, Lane, Transport},
     event::{ContextId, Cut, Due, Nanos},
     scenario::Window,
     sequence::{Pattern, RequestId, Step, Trait},
 };
-
-/// For how many requests without a response a lane at rest keeps room.
-const KEPT: usize = 4;
 
 /// A context and the conversation that it holds.
 #[derive(Debug)]
@@ -102,8 +100,7 @@ impl StreamContext {
                 if !self.is_at_rest() {
                     return Next::Wait(None);
                 }
-                // With many contexts most are at rest.
-                self.acts = VecDeque::new();
+                burst::forget(&mut self.acts);
                 return Next::Done;
             };
             let next = match *act {
@@ -209,9 +206,7 @@ impl StreamContext {
         let in_flight = &mut self.in_flight[lane.index()];
         if let Some(index) = in_flight.iter().position(|its| its.request == request) {
             in_flight.remove(index);
-            if in_flight.is_empty() && in_flight.capacity() > KEPT {
-                *in_flight = VecDeque::new();
-            }
+            burst::forget(in_flight);
         }
     }
 

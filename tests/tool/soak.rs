@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, Lines},
     path::Path,
-    process::{Child, ChildStderr, ChildStdout, Stdio},
+    process::{Child, ChildStderr, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -107,7 +107,11 @@ struct Run {
 impl Run {
     /// Begins a run, and waits until it says before the first request what it will send.
     fn begin(arguments: &[&str]) -> Self {
-        let mut child = tool().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+        Self::of(tool().args(arguments))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
         let said = BufReader::new(child.stderr.take().expect("a pipe")).lines();
         let mut out = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let line = out.next().expect("a line").expect("UTF-8");
@@ -244,6 +248,27 @@ fn whoever_sends_sigusr1_is_told_the_verdict_so_far() {
         let (code, _, said) = run.end();
         assert_eq!(code, Some(if fault.is_some() { 1 } else { 3 }), "{said}");
     }
+}
+
+#[test]
+fn a_closed_terminal_ends_a_run_with_its_verdict_unless_it_is_to_outlive_that() {
+    let arguments = ["--embedded", "-d1h", "-r7"];
+    let interrupted = |run: Run| {
+        let (code, out, said) = run.end();
+        assert!(code == Some(3) && out.contains("UNKNOWN: the run was interrupted (seed 7)"), "{code:?} {out}{said}");
+    };
+    let mut run = Run::begin(&arguments);
+    run.judges();
+    run.signal(Signal::SIGHUP);
+    interrupted(run);
+    // As `nohup` starts it.
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(tool().get_program()).args(arguments);
+    let mut run = Run::of(&mut shell);
+    run.signal(Signal::SIGHUP);
+    run.judges();
+    run.signal(Signal::SIGINT);
+    interrupted(run);
 }
 
 /// A run that reconnects, on a server that somebody restarts after two seconds and a half.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use workload::{
+    burst,
     conversation::{Lane, Transport},
     event::Nanos,
     sequence::{RequestId, Step},
@@ -10,8 +11,6 @@ use workload::{
 
 /// The most runs of requests that a stream is remembered to have carried exactly.
 const RUNS_MAX: usize = 64;
-/// For how many requests a stream at rest keeps room.
-const KEPT: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
@@ -132,10 +131,7 @@ impl Stream {
             self.requests.pop_front();
             self.first += 1;
         }
-        // With many streams most are at rest, and a burst may have needed much.
-        if self.requests.is_empty() && self.requests.capacity() > KEPT {
-            self.requests = VecDeque::new();
-        }
+        burst::forget(&mut self.requests);
     }
 
     /// Gives up waiting for the oldest request.

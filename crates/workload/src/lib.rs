@@ -4,6 +4,7 @@
 
 #[macro_use]
 mod table;
+pub mod burst;
 mod keys;
 pub mod micros;
 pub mod said;

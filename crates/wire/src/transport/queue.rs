@@ -1,4 +1,7 @@
 //! The steps of one stream on their way out, kept until it is certain that the server takes the stream in.
+//!
+//! A channel of the runtime has room for 32 steps in each block, which takes kilobytes for each of thousands of streams. This queue takes
+//! memory for the steps that wait.
 
 use std::{
     collections::VecDeque,
@@ -11,12 +14,10 @@ use std::{
 use tokio_stream::Stream;
 
 use super::{gathered::Outstanding, lock};
-use workload::sequence::Step;
+use workload::{burst, sequence::Step};
 
 /// How many steps may be handed over and not be on the wire yet; more wait.
 const ROOM: usize = 128;
-/// For how many steps a queue at rest keeps room. A channel of the runtime takes some kilobytes, and there are thousands of streams.
-const KEPT: usize = 4;
 
 /// The end of a stream that takes steps; dropping it says that no further step follows.
 #[derive(Debug)]
@@ -144,9 +145,7 @@ impl Steps {
             self.taker = Some(context.waker().clone());
             return (Poll::Pending, None);
         };
-        if self.waiting.is_empty() && self.waiting.capacity() > KEPT {
-            self.waiting = VecDeque::new();
-        }
+        burst::forget(&mut self.waiting);
         (Poll::Ready(Some(step)), self.giver.take())
     }
 }
@@ -196,6 +195,10 @@ mod tests {
         Step { request, pattern: Pattern::Valid, start: false, end: false, value, of, special: None }
     }
 
+    fn hand_over(outgoing: &Outgoing, number: u32) {
+        outgoing.room_now().expect("there is room").send(step(number));
+    }
+
     async fn next(sending: &mut Sending) -> Option<u32> {
         sending.next().await.map(|step| step.request.step)
     }
@@ -205,7 +208,7 @@ mod tests {
         let (outgoing, queue) = Queue::new(None);
         let mut first = queue.sending();
         for number in 0..3 {
-            outgoing.room_now().expect("there is room").send(step(number));
+            hand_over(&outgoing, number);
         }
         assert_eq!((next(&mut first).await, next(&mut first).await), (Some(0), Some(1)));
         let mut second = queue.sending();
@@ -214,7 +217,7 @@ mod tests {
         assert_eq!(next(&mut second).await, Some(0));
         queue.are_taken_in();
         assert_eq!((next(&mut second).await, next(&mut second).await), (Some(1), Some(2)));
-        outgoing.room_now().expect("there is room").send(step(3));
+        hand_over(&outgoing, 3);
         drop(outgoing);
         assert_eq!((next(&mut second).await, next(&mut second).await), (Some(3), None));
         assert!(lock(&queue.0).kept.is_empty(), "nothing is kept any more");
@@ -225,7 +228,7 @@ mod tests {
         let (outgoing, queue) = Queue::new(None);
         let mut sending = queue.sending();
         for number in 0..u32::try_from(ROOM).expect("few") {
-            outgoing.room_now().expect("there is room").send(step(number));
+            hand_over(&outgoing, number);
         }
         assert!(outgoing.room_now().is_none());
         // Each waits for the other.
@@ -234,11 +237,11 @@ mod tests {
             next(&mut sending).await
         });
         assert_eq!((room, first), ((), Some(0)));
-        outgoing.room_now().expect("there is room again").send(step(777));
+        hand_over(&outgoing, 777);
         while next(&mut sending).await != Some(777) {}
         let handed_over = async {
             tokio::task::yield_now().await;
-            outgoing.room_now().expect("there is room").send(step(8));
+            hand_over(&outgoing, 8);
             tokio::task::yield_now().await;
             drop(outgoing);
         };
@@ -251,11 +254,11 @@ mod tests {
         let (outgoing, queue) = Queue::new(None);
         let mut sending = queue.sent_once();
         for number in 0..1000 {
-            outgoing.room_now().expect("there is room").send(step(number));
+            hand_over(&outgoing, number);
             assert_eq!(next(&mut sending).await, Some(number));
         }
         let steps = lock(&sending.steps);
-        assert_eq!((steps.kept.capacity(), steps.waiting.capacity() <= KEPT), (0, true));
+        assert_eq!((steps.kept.capacity(), steps.waiting.capacity() <= burst::KEPT), (0, true));
     }
 
     #[tokio::test]

@@ -6,6 +6,11 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use futures_util::{
+    StreamExt as _, TryStreamExt as _,
+    stream::{self, BoxStream},
+};
+
 use super::{
     access::Access,
     call_error::CallError,
@@ -17,10 +22,6 @@ use super::{
     http::Steps,
     queue::{Outgoing, Queue},
     template::RequestTemplate,
-};
-use futures_util::{
-    StreamExt as _, TryStreamExt as _,
-    stream::{self, BoxStream},
 };
 use workload::{
     conversation::Transport,
