@@ -24,7 +24,7 @@ fn each_second_has_its_counts_its_times_and_what_the_server_said() {
     let (code, text) = told(&[
         "--embedded",
         "--rate=40/s:3s",
-        // One thread: the history of several is a little out of order, and so is what falls to which second.
+        // With several threads the history is a little out of order, and an event may count in the next second.
         "-c64",
         "-r7",
         "--fault=off-by-one:once@300",

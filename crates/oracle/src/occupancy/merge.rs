@@ -8,7 +8,7 @@ use workload::event::Nanos;
 const LOOK_BEHIND: Nanos = 1_000_000_000;
 /// The most that is held back; at the highest rates that is less than the time above.
 const HELD_BACK: usize = 100_000;
-/// How many runs there may be. Each thread tells what it saw in order, so few machines need so many.
+/// How many runs there may be. A thread tells its entries in order, so few machines need so many.
 const RUNS: usize = 64;
 
 /// What is held back for a while, because something may come that was before it.
@@ -16,18 +16,18 @@ const RUNS: usize = 64;
 pub(super) struct Merge<T> {
     /// Runs that are each in the order of time, and at the same time in the order in which it was told.
     runs: Vec<VecDeque<Held<T>>>,
-    /// Where the last one was added, and where the next one is likely to fit.
+    /// The run that got the last entry. The next one probably fits there, too.
     last: usize,
-    /// What fits into no run.
+    /// Entries that fit into no run.
     others: BTreeMap<Key, (u32, T)>,
     held: usize,
     told: u64,
     latest: Nanos,
-    /// For how long it is held back.
+    /// How long an entry is held back.
     look_behind: Nanos,
 }
 
-/// When it happened, and how much was told before it.
+/// The time of an entry, and its number.
 type Key = (Nanos, u64);
 
 type Held<T> = (Key, u32, T);
@@ -47,7 +47,7 @@ impl<T> Default for Merge<T> {
 }
 
 impl<T> Merge<T> {
-    /// Holds back for so long what is told.
+    /// Sets how long an entry is held back.
     pub(super) fn hold_back(&mut self, look_behind: Nanos) {
         self.look_behind = look_behind;
     }

@@ -3,6 +3,7 @@ use std::num::NonZeroU64;
 use super::*;
 use crate::{Evidence, ViolationKind};
 use workload::{
+    claim::Claim,
     conversation::Lane,
     event::{ContextId, Cut, Disturbance, EventKind},
     scenario::{Overrides, Source},

@@ -20,7 +20,8 @@ use workload::{
     tensor::{Tensor, TensorData},
 };
 
-/// Small, because a stream carries small messages and every stream has buffers of its own. Each message goes out of them at once.
+/// Small, because a stream carries small messages and every stream has buffers of its own. The encoder hands each message over at once,
+/// and [`super::frugal`] joins them.
 fn buffers() -> BufferSettings {
     BufferSettings::new(1024, 1)
 }

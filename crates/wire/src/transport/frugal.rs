@@ -1,8 +1,8 @@
 //! Streams that take little memory while nothing goes over them.
 //!
 //! The gRPC library has two buffers for each stream, and they stay as large as the largest burst that went through them. With thousands of
-//! open streams that is most of the memory. So the library gets what comes in small pieces, and hands over what goes out message by
-//! message. What goes out together is put together here, for as long as it is on its way.
+//! open streams, these buffers are most of the memory. So this module gives the library a response in small pieces, and takes each request
+//! from the library alone. It joins requests that go out at the same time. Their buffer is freed when they are sent.
 
 use std::{
     pin::Pin,
@@ -19,9 +19,9 @@ use tonic::{
 };
 use tower::Service;
 
-/// The largest piece in which the library gets what comes. Its buffer has twice as many bytes.
+/// The largest piece of a response that the library gets. Its buffer has twice as many bytes.
 const PIECE: usize = 512;
-/// When so many bytes are put together they go out.
+/// So many joined bytes go out at once.
 const ENOUGH: usize = 16 * 1024;
 
 /// A channel whose calls are streams that take little memory.

@@ -46,7 +46,7 @@ struct Steps {
     waiting: VecDeque<Step>,
     /// No further step follows.
     is_over: bool,
-    /// Who waits for a step, and who for room.
+    /// The task that waits for a step, and the task that waits for room.
     taker: Option<Waker>,
     giver: Option<Waker>,
     /// Where a request has several answers.
