@@ -61,6 +61,12 @@ impl IdleSearch {
     pub(crate) fn not_checkable(scenario: &Scenario, why: impl Into<String>) -> Self {
         if scenario.slots.idle_limit_search { Self::NotCheckable { why: why.into() } } else { Self::NotAsked }
     }
+
+    /// Whether no idle sequence was ended although a late reaper would have ended one.
+    pub(crate) fn shows_no_reap(&self) -> bool {
+        let Self::Found { configured_us, kept_us, ended_us: None, .. } = self else { return false };
+        *kept_us >= configured_us.saturating_mul(LATE.into())
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -183,12 +189,13 @@ async fn find(site: Site<'_>, slots: &SlotCheck, violations: &mut Vec<Violation>
     }
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let Search { kept, ended, trials, .. } = search;
-    if ended.is_none() && kept >= limit * LATE {
+    let found = IdleSearch::Found { configured_us: us(limit), kept_us: us(kept), ended_us: ended.map(us), trials };
+    if found.shows_no_reap() {
         let ms = |time: Duration| us(time) / 1000;
         let evidence = Evidence::NoneReaped { sequences: trials, pause_ms: ms(kept), limit_ms: ms(limit) };
         violations.push(Violation::of_the_run(ViolationKind::MissingReap, site.clock.now(), evidence));
     }
-    Ok(IdleSearch::Found { configured_us: us(limit), kept_us: us(kept), ended_us: ended.map(us), trials })
+    Ok(found)
 }
 
 /// A sequence of two steps with a pause between them: what came of it, and what a correct server does not do.

@@ -1,6 +1,7 @@
 //! What people and machines are told of a run.
 
 mod chart;
+mod checks;
 mod claims;
 mod compare;
 mod explain;
@@ -15,6 +16,7 @@ mod series;
 mod suite;
 mod summary;
 mod text;
+mod told;
 mod words;
 
 pub use crate::verdict::Verdict;

@@ -1,6 +1,5 @@
 //! The result for people: the verdict, what it rests on, violations in groups, tables.
 
-mod checks;
 mod header;
 mod line;
 mod tables;
@@ -11,14 +10,17 @@ use std::io;
 use anstyle::{AnsiColor, Style};
 
 use self::{
-    checks::{arrived, basis, missed_claims, not_checked, pending, planted},
-    line::write_lines,
+    line::{Line, write_lines},
     tables::{write_counts, write_means, write_resources, write_times},
     violations::write_groups,
 };
-use super::{Summary, Verdict};
-use crate::{probe::PendingRequests, run::End};
-use workload::wording::{counted, wrapped};
+use super::{
+    Summary, Verdict,
+    checks::checks,
+    words::{because, time},
+};
+use crate::run::End;
+use workload::wording::wrapped;
 
 pub use self::violations::LiveLines;
 pub(crate) use self::{header::write_preflight, violations::write_violation};
@@ -52,22 +54,7 @@ pub(crate) fn write_text(summary: &Summary, extent: Extent, out: &mut impl io::W
         writeln!(out)?;
     }
     write_verdict(summary, extent.columns(), out)?;
-    let mut lines: Vec<_> = summary.embedded.iter().flatten().map(|its| planted(its, summary.is_found())).collect();
-    lines.extend(missed_claims(summary));
-    if extent == Extent::Short {
-        // What a flag asked for is missed in silence nowhere.
-        let asked = summary.scenario.target.metrics.is_some();
-        let is_missed = asked && matches!(summary.result.pending, PendingRequests::NotChecked { .. });
-        lines.extend(is_missed.then(|| pending(&summary.result.pending)));
-        // A rate was asked for, too.
-        lines.extend(summary.result.arrived.iter().filter(|its| its.not_begun > 0).map(arrived));
-        // A flag asked for golden outputs, too.
-        if summary.result.preflight.golden.is_some() {
-            lines.extend(not_checked(summary));
-        }
-    } else {
-        lines.extend(basis(summary, extent));
-    }
+    let lines: Vec<_> = checks(summary, extent).iter().map(Line::of).collect();
     write_lines(&lines, extent.columns(), out)?;
     write_groups(summary, extent, out)?;
     if extent != Extent::Short {
@@ -82,19 +69,13 @@ pub(crate) fn write_text(summary: &Summary, extent: Extent, out: &mut impl io::W
 /// The verdict, and then each missed threshold.
 fn write_verdict(summary: &Summary, columns: usize, out: &mut impl io::Write) -> io::Result<()> {
     let tally = &summary.result.tally;
-    let total = tally.total();
     let (verdict, doubts) = summary.so_far();
-    let (style, why) = match verdict {
-        Verdict::Valid => {
-            let judged = total.answered() - total.unjudged;
-            (GREEN, format!("{} checked, no violations", counted(judged, "response")))
-        }
-        Verdict::Invalid => {
-            let kinds: Vec<_> = tally.violations.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-            (RED, format!("{}: {}", counted(tally.violation_count(), "violation"), kinds.join(", ")))
-        }
-        Verdict::Unknown => (YELLOW, doubts.join("; ")),
+    let style = match verdict {
+        Verdict::Valid => GREEN,
+        Verdict::Invalid => RED,
+        Verdict::Unknown => YELLOW,
     };
+    let why = because(verdict, &tally.total(), &tally.violations, &doubts);
     let so_far = if summary.result.end == End::NotYet { " SO FAR" } else { "" };
     let word = verdict.to_string().to_uppercase() + so_far;
     let text = wrapped(&format!("{word}: {why} (seed {})", summary.seed), columns - 2).join("\n  ");
@@ -103,15 +84,6 @@ fn write_verdict(summary: &Summary, columns: usize, out: &mut impl io::Write) ->
         writeln!(out, "{RED}THRESHOLD MISSED{RED:#}: {missed}")?;
     }
     Ok(())
-}
-
-/// A time as a person writes it.
-fn time(time: std::time::Duration) -> String {
-    match time.as_millis() {
-        ms if ms < 1000 => format!("{ms} ms"),
-        ms if ms % 1000 == 0 => format!("{} s", ms / 1000),
-        _ => format!("{:.1} s", time.as_secs_f64()),
-    }
 }
 
 /// A text of at most so many characters.
@@ -123,4 +95,4 @@ pub(super) fn shortened(text: &str, room: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

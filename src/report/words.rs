@@ -6,10 +6,10 @@ mod verdict;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use self::clues::evidence;
-pub(super) use self::verdict::{doubt, missed, threshold};
+pub(super) use self::verdict::{because, doubt, missed, threshold};
 use crate::run::Absence;
 use oracle::{
     Answer, CountBounds, Disorder, Evidence, Leak, Place, Purpose, Sender, State, Subject, Taken, Violation,
@@ -30,7 +30,7 @@ use workload::{
 const NAMED_MAX: usize = 8;
 
 /// What was sent, what had to come back, and what came.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Description {
     /// What was sent, in words.
     pub sent: String,
@@ -44,7 +44,8 @@ pub struct Description {
 pub fn describe(violation: &Violation) -> String {
     let place = violation.place.as_ref().map_or_else(String::new, place);
     let Description { sent, expected, seen } = Description::of(violation);
-    format!("{} {}{place}: sent {sent}; expected {expected}; saw {seen}", violation.kind, at(violation))
+    let at = at(Duration::from_nanos(violation.at_ns));
+    format!("{} {at}{place}: sent {sent}; expected {expected}; saw {seen}", violation.kind)
 }
 
 /// When the server was away, and whether it is known to be another one since.
@@ -58,9 +59,9 @@ pub(crate) fn absence(Absence { at_ns, lasted_ns, is_another }: &Absence) -> Str
     format!("at {:.1} s for {:.1} s ({who})", seconds(at_ns), seconds(lasted_ns))
 }
 
-/// When a violation was seen.
-pub(super) fn at(violation: &Violation) -> String {
-    format!("at {:.3} s", Duration::from_nanos(violation.at_ns).as_secs_f64())
+/// When a violation was seen, so long after the run began.
+pub(super) fn at(since: Duration) -> String {
+    format!("at {:.3} s", since.as_secs_f64())
 }
 
 fn place(Place { worker, context, correlation_id, request_id, .. }: &Place) -> String {
@@ -319,6 +320,21 @@ pub(super) fn subject(subject: Subject) -> &'static str {
         Subject::Server => "the server",
         Subject::Model => "the model",
     }
+}
+
+/// A time as a person writes it.
+pub(super) fn time(time: Duration) -> String {
+    match time.as_millis() {
+        ms if ms < 1000 => format!("{ms} ms"),
+        ms if ms % 1000 == 0 => format!("{} s", ms / 1000),
+        _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}
+
+/// A number of bytes as a person writes it.
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+pub(super) fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
 fn the_error(text: &str) -> String {

@@ -5,6 +5,7 @@ use std::io;
 use anstyle::Style;
 
 use super::{RED, YELLOW};
+use crate::report::checks::{Check, Tone};
 use workload::wording::wrapped;
 
 /// The columns before the text of a line.
@@ -30,9 +31,14 @@ impl Line {
         Self { label, style: YELLOW, text: text.into() }
     }
 
-    /// Something that is wrong.
-    pub(super) fn bad(label: &'static str, text: impl Into<String>) -> Self {
-        Self { label, style: RED, text: text.into() }
+    /// The line of a check.
+    pub(super) fn of(Check { name, says, tone, .. }: &Check) -> Self {
+        let style = match tone {
+            Tone::Fine => Style::new(),
+            Tone::Odd => YELLOW,
+            Tone::Bad => RED,
+        };
+        Self { label: name.name(), style, text: says.clone() }
     }
 }
 

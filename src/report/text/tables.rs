@@ -8,6 +8,7 @@ use crate::{
     report::{
         Summary,
         mean_step::{MeanBatch, MeanStep},
+        words::megabytes,
     },
     run::{End, Memory},
 };
@@ -219,9 +220,4 @@ pub(super) fn memory(memory: &Memory, extent: Extent) -> String {
         (_, _, Some(peak)) => mb(peak),
         _ => "memory not known".to_owned(),
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "for people")]
-pub(super) fn megabytes(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
 }

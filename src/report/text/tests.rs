@@ -1,15 +1,10 @@
 //! Every message of a report, with all its variants, to be read.
 
-mod runs;
+pub(in crate::report) mod runs;
 
 use std::time::Duration;
 
 use super::{
-    checks::{
-        accounting, go_aways, health as health_lines, history, idle_limit, longest_wait, pending, phases, planted,
-        restarts, slots as slots_line,
-    },
-    line::Line,
     tables::{mean_batch, mean_step, memory},
     *,
 };
@@ -23,6 +18,10 @@ use crate::{
     recorder::Counts,
     report::{
         PlantedFault,
+        checks::{
+            Check, accounting, go_aways, health as health_lines, history, idle_limit, longest_wait, pending, phases,
+            planted, restarts, slots as slots_line,
+        },
         mean_step::{InServer, MeanBatch, MeanStep},
     },
     run::{
@@ -45,9 +44,10 @@ fn plain(write: impl FnOnce(&mut anstream::StripStream<&mut Vec<u8>>) -> io::Res
     String::from_utf8(out).expect("UTF-8")
 }
 
-/// Lines as the usual report writes them.
-fn lines(lines: &[Line]) -> String {
-    plain(|out| write_lines(lines, Extent::Usual.columns(), out))
+/// Checks as the usual report writes them.
+fn lines(checks: &[Check]) -> String {
+    let lines: Vec<_> = checks.iter().map(Line::of).collect();
+    plain(|out| write_lines(&lines, Extent::Usual.columns(), out))
 }
 
 /// How a number of none, of one or of several is written.

@@ -1,10 +1,33 @@
 //! The words of a verdict's reasons.
 
+use std::collections::BTreeMap;
+
 use crate::{
-    recorder::Found,
-    verdict::{Doubt, Missed},
+    recorder::{Counts, Found},
+    verdict::{Doubt, Missed, Verdict},
 };
+use oracle::ViolationKind;
 use workload::wording::counted;
+
+/// Why a verdict is what it is.
+pub(in crate::report) fn because(
+    verdict: Verdict,
+    total: &Counts,
+    violations: &BTreeMap<ViolationKind, u64>,
+    doubts: &[String],
+) -> String {
+    match verdict {
+        Verdict::Valid => {
+            let judged = total.answered().saturating_sub(total.unjudged);
+            format!("{} checked, no violations", counted(judged, "response"))
+        }
+        Verdict::Invalid => {
+            let kinds: Vec<_> = violations.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+            format!("{}: {}", counted(violations.values().sum(), "violation"), kinds.join(", "))
+        }
+        Verdict::Unknown => doubts.join("; "),
+    }
+}
 
 /// Why a run cannot be called valid.
 pub(in crate::report) fn doubt(doubt: &Doubt) -> String {

@@ -70,7 +70,7 @@ fn a_rate_that_was_not_reached_is_told_with_its_reason() {
 }
 
 /// A run in which nothing was sent.
-fn summary(text: &str, hints: Hints) -> Summary {
+pub(in crate::report) fn summary(text: &str, hints: Hints) -> Summary {
     let scenario = scenario(text);
     let result = RunResult {
         origin: Origin::default(),
@@ -105,7 +105,7 @@ fn summary(text: &str, hints: Hints) -> Summary {
 }
 
 /// A run in which so many requests were answered rightly, each a sequence.
-fn answered(text: &str, count: u64) -> Summary {
+pub(in crate::report) fn answered(text: &str, count: u64) -> Summary {
     let mut its = summary(text, HINTS);
     its.result.tally.patterns[0] = Counts {
         requests: count,
