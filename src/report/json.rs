@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    Claimed, Description, PlantedFault, Summary, Verdict, evidence,
+    Claimed, Description, Extent, PlantedFault, Summary, Verdict,
+    checks::{Check, checks},
+    evidence,
     mean_step::{MeanBatch, MeanStep},
     series::{Row, rows},
 };
@@ -64,6 +66,8 @@ pub(super) struct Document<'s> {
     thresholds: &'s [Found],
     /// What the thresholds say that were missed.
     missed_thresholds: Vec<String>,
+    /// What was checked besides the responses, and what was not: the lines that the report has below the verdict.
+    checks: Vec<Check>,
     /// What fixes every choice.
     seed: Seed,
     /// The command line that sends the same again.
@@ -366,6 +370,7 @@ impl<'s> Document<'s> {
             claims: summary.claims().into_iter().filter(|its| its.least > 0 || its.reached > 0).collect(),
             thresholds: &result.thresholds,
             missed_thresholds: summary.missed_thresholds(),
+            checks: checks(summary, Extent::Usual),
             seed: *seed,
             replay,
             requests: outcomes.requests,
