@@ -26,6 +26,7 @@ pub mod failure;
 
 pub mod cli;
 mod compare;
+mod reading;
 pub mod report;
 
 pub mod commands;

@@ -2,24 +2,21 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
-    io::Read as _,
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
+    reading::{Writer, bytes, no_result, one_line, writer},
     recorder::INTERVALS_MAX,
-    report::{SCHEMA_VERSION, Verdict},
+    report::Verdict,
     run::Host,
 };
 use oracle::ViolationKind;
 use workload::seed::Seed;
 
-/// No result is as large: a thousand violations take a few megabytes.
-const LARGEST: u64 = 256 * 1024 * 1024;
 /// No figure of a result is as large: an hour in µs is less, and so is the memory of a machine in bytes.
 const FIGURE_MAX: f64 = 1e18;
 /// A smaller figure is none that a run can write, but for 0.
@@ -48,16 +45,6 @@ pub(super) struct Second {
     pub(super) server_memory_bytes: Option<f64>,
     pub(super) client_cpu_percent: Option<f64>,
     pub(super) client_memory_bytes: Option<f64>,
-}
-
-/// What tells a result from other files.
-#[derive(Deserialize)]
-struct Head {
-    schema_version: Option<u32>,
-    /// Only the result of a run has it.
-    series: Option<IgnoredAny>,
-    /// Only the result of a suite has it.
-    scenarios: Option<IgnoredAny>,
 }
 
 /// What a comparison needs of a result.
@@ -127,22 +114,9 @@ impl Ran {
     /// # Errors
     /// In one line, where the file is no result of a run, or one that cannot be compared.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
-        let cannot = |problem: &dyn std::fmt::Display| {
+        let document = bytes(path).and_then(|bytes| parsed(&bytes)).map_err(|problem| {
             format!("cannot compare {}: {problem}; give results that --json of a run wrote", path.display())
-        };
-        let about = fs::metadata(path).map_err(|error| cannot(&error))?;
-        // A pipe may never end.
-        if !about.is_file() {
-            return Err(cannot(&"it is no file"));
-        }
-        if about.len() > LARGEST {
-            return Err(cannot(&format!("it has {} bytes, and no result is as large", about.len())));
-        }
-        let mut bytes = Vec::new();
-        let file = File::open(path).map_err(|error| cannot(&error))?;
-        // It may have grown.
-        file.take(LARGEST).read_to_end(&mut bytes).map_err(|error| cannot(&error))?;
-        let document = parsed(&bytes).map_err(|problem| cannot(&problem))?;
+        })?;
         Ok(Self::of(path, document))
     }
 
@@ -212,15 +186,10 @@ fn has_a_rate(scenario: &Map<String, Value>) -> bool {
 }
 
 fn parsed(bytes: &[u8]) -> Result<Document, String> {
-    let head: Head = serde_json::from_slice(bytes).map_err(|error| no_result(&error))?;
-    let Some(version) = head.schema_version else { return Err("it has no schema_version".to_owned()) };
-    if version != SCHEMA_VERSION {
-        return Err(format!("its schema_version is {version}, and this sequence-stress reads {SCHEMA_VERSION}"));
-    }
-    match head {
-        Head { scenarios: Some(_), .. } => return Err("it is the result of a suite".to_owned()),
-        Head { series: None, .. } => return Err("it has no series".to_owned()),
-        Head { .. } => {}
+    match writer(bytes)? {
+        Writer::Run => {}
+        Writer::Suite => return Err("it is the result of a suite".to_owned()),
+        Writer::Other => return Err("it has no series".to_owned()),
     }
     let document: Document = serde_json::from_slice(bytes).map_err(|error| no_result(&error))?;
     let intervals = document.series.len();
@@ -231,23 +200,6 @@ fn parsed(bytes: &[u8]) -> Result<Document, String> {
         return Err(format!("interval {at} of its series has a figure that cannot be"));
     }
     Ok(document)
-}
-
-fn no_result(error: &serde_json::Error) -> String {
-    format!("it is no result ({})", one_line(&error.to_string()))
-}
-
-/// The longest text of a file that is shown whole.
-const TEXT_MAX: usize = 500;
-
-/// A text of a file as it can be shown: nothing in it does anything to a terminal.
-fn one_line(text: &str) -> String {
-    let shown = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let mut short: String = shown.take(TEXT_MAX).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
 }
 
 /// Whether every figure of an interval is one that a run can write.

@@ -3,7 +3,10 @@ use std::fs;
 use serde_json::json;
 
 use super::*;
-use crate::compare::tests::result;
+use crate::{
+    compare::tests::result,
+    reading::{LARGEST, TEXT_MAX},
+};
 
 fn read(bytes: &[u8]) -> Result<Ran, String> {
     let folder = tempfile::tempdir().expect("a folder");
