@@ -46,8 +46,14 @@ pub use self::{
     soak::SoakArgs,
     usage::problem,
 };
-use crate::{limit::Range, report::Extent};
+use crate::{
+    limit::Range,
+    report::{Extent, Format},
+};
 use workload::scenario::{Arrivals, Measure, Millis, Overrides, Rate, Threshold};
+
+/// The variable in which GitHub Actions names the file of a step's summary.
+pub(crate) const SUMMARY_VARIABLE: &str = "GITHUB_STEP_SUMMARY";
 
 /// What stands below the options in `--help`.
 const EXIT_CODES: &str = "\
@@ -182,6 +188,9 @@ pub struct SuiteArgs {
     /// Write the results of all scenarios to FILE as one JSON document
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub json: Option<PathBuf>,
+    /// The same as `--junit` of a run, for all scenarios.
+    #[arg(long, value_name = "FILE", help = Format::Junit.what(), help_heading = "Output")]
+    pub junit: Option<PathBuf>,
     /// Print only violations and the table
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
@@ -236,7 +245,7 @@ pub struct StressArgs {
     ///
     /// One run after the other, each of -d [default: 10s]. A load is too much if a threshold (--fail-if) is missed, if iterations do not begin
     /// when they are due, if unanswered requests become more and more, or if 1 % of the requests get no good response. The search ends at a
-    /// violation that too much load does not explain. --json and --csv write the trials.
+    /// violation that too much load does not explain. --json, --csv and --junit write the trials.
     #[arg(long, value_name = "RANGE", help_heading = "Load", allow_hyphen_values = true,
         conflicts_with_all = ["rate", "iterations", "history", "failure", "require_claims", "checkpoint", "reconnect"])]
     pub find_limit: Option<Range>,

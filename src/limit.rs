@@ -5,6 +5,8 @@ mod trial;
 
 use std::{fmt, str::FromStr};
 
+use serde::Deserialize;
+
 pub use self::{
     search::{Bracket, Search},
     trial::{Overload, Trial},
@@ -16,7 +18,8 @@ const RATE_MAX: f64 = 1e6;
 const SEQUENCES_MAX: f64 = 100_000.0;
 
 /// What is raised until the server is overloaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Load {
     /// Iterations that begin in a second.
     Rate,

@@ -1,6 +1,7 @@
 //! Results as `--json` wrote them, read again. A file may be anything.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::Read as _,
     path::Path,
@@ -8,7 +9,14 @@ use std::{
 
 use serde::{Deserialize, de::IgnoredAny};
 
-use crate::report::SCHEMA_VERSION;
+use crate::{
+    limit::Load,
+    recorder::{Counts, Found},
+    report::{Check, Claimed, SCHEMA_VERSION, Told, Verdict},
+    run::Host,
+};
+use oracle::ViolationKind;
+use workload::seed::Seed;
 
 /// No result is as large: a thousand violations take a few megabytes.
 pub(crate) const LARGEST: u64 = 256 * 1024 * 1024;
@@ -43,6 +51,8 @@ struct Head {
     series: Option<IgnoredAny>,
     /// Only the result of a suite has it.
     scenarios: Option<IgnoredAny>,
+    /// Only the result of a search for the highest load has it.
+    trials: Option<IgnoredAny>,
 }
 
 /// What wrote a result.
@@ -50,6 +60,8 @@ struct Head {
 pub(crate) enum Writer {
     Run,
     Suite,
+    /// The search for the highest load.
+    Search,
     /// Something else.
     Other,
 }
@@ -67,6 +79,7 @@ pub(crate) fn writer(bytes: &[u8]) -> Result<Writer, String> {
     Ok(match head {
         Head { scenarios: Some(_), .. } => Writer::Suite,
         Head { series: Some(_), .. } => Writer::Run,
+        Head { trials: Some(_), .. } => Writer::Search,
         Head { .. } => Writer::Other,
     })
 }
@@ -84,4 +97,194 @@ pub(crate) fn one_line(text: &str) -> String {
         short.push('…');
     }
     short
+}
+
+/// A result, as the forms for CI systems are made from it.
+#[derive(Clone, Debug)]
+pub(crate) enum Written {
+    Run(Box<Run>),
+    Suite(Suite),
+    Search(Box<Search>),
+}
+
+impl Written {
+    /// Reads the JSON of a run, a suite or a search for the highest load.
+    ///
+    /// # Errors
+    /// In one line, where the bytes are none of them.
+    pub(crate) fn parsed(bytes: &[u8]) -> Result<Self, String> {
+        let parsed = match writer(bytes)? {
+            Writer::Run => serde_json::from_slice(bytes).map(Self::Run),
+            Writer::Suite => serde_json::from_slice(bytes).map(Self::Suite),
+            Writer::Search => serde_json::from_slice(bytes).map(Self::Search),
+            Writer::Other => return Err("it is no result of a run, a suite or a search for the limit".to_owned()),
+        };
+        parsed.map_err(|error| no_result(&error))
+    }
+}
+
+/// The result of a run.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Run {
+    pub(crate) tool_version: String,
+    pub(crate) server_version: Option<String>,
+    pub(crate) started_at: String,
+    pub(crate) host: Host,
+    pub(crate) verdict: Verdict,
+    pub(crate) doubts: Vec<String>,
+    pub(crate) claims: Vec<Claimed>,
+    #[serde(default)]
+    pub(crate) thresholds: Vec<Found>,
+    pub(crate) missed_thresholds: Vec<String>,
+    /// Empty in results of tools that did not write them.
+    #[serde(default)]
+    pub(crate) checks: Vec<Check>,
+    pub(crate) seed: Seed,
+    pub(crate) replay: String,
+    pub(crate) outcomes: Counts,
+    pub(crate) violation_count: u64,
+    pub(crate) violations_by_kind: BTreeMap<ViolationKind, u64>,
+    /// The first ones.
+    pub(crate) violations: Vec<Told>,
+    pub(crate) latency_us: Latencies,
+    pub(crate) requests_per_second: f64,
+    pub(crate) goodput_per_second: f64,
+    pub(crate) elapsed_s: f64,
+    /// Whether golden outputs judged the model.
+    pub(crate) golden: Option<IgnoredAny>,
+    pub(crate) health: Option<Health>,
+    pub(crate) limits_us: Limits,
+    pub(crate) model: Model,
+    pub(crate) scenario_name: String,
+}
+
+/// The latencies of a run, in microseconds.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Latencies {
+    pub(crate) step: Percentiles,
+    pub(crate) good_step: GoodPercentiles,
+    pub(crate) sequence: Percentiles,
+    pub(crate) wait_for_slot: Percentiles,
+    pub(crate) first_response: Option<Percentiles>,
+}
+
+/// Percentiles in microseconds.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Percentiles {
+    pub(crate) count: u64,
+    pub(crate) p50: u64,
+    pub(crate) p90: u64,
+    pub(crate) p99: u64,
+    pub(crate) p99_9: u64,
+    pub(crate) max: u64,
+}
+
+/// Percentiles where a request without a good response counts as infinitely slow: none.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct GoodPercentiles {
+    pub(crate) count: u64,
+    pub(crate) not_good: u64,
+    pub(crate) p50: Option<u64>,
+    pub(crate) p90: Option<u64>,
+    pub(crate) p99: Option<u64>,
+    pub(crate) p99_9: Option<u64>,
+    pub(crate) max: Option<u64>,
+}
+
+/// The time limits of a run, in microseconds.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Limits {
+    /// That of `--response-limit`.
+    pub(crate) response: Option<f64>,
+}
+
+/// How often the server was asked whether it and its model were ready.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Health {
+    pub(crate) asked: u64,
+    pub(crate) unanswered: u64,
+}
+
+/// The model under test.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Model {
+    pub(crate) name: String,
+    pub(crate) slots: Option<u32>,
+    /// What the model reports of each request.
+    pub(crate) controls: Option<IgnoredAny>,
+}
+
+/// The results of a suite.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Suite {
+    pub(crate) seed: Seed,
+    pub(crate) took_s: f64,
+    pub(crate) scenarios: Vec<Scenario>,
+}
+
+/// A scenario of a suite.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Scenario {
+    pub(crate) name: String,
+    pub(crate) outcome: ScenarioOutcome,
+    /// Why it was not run.
+    pub(crate) why: Option<String>,
+    pub(crate) took_s: f64,
+    pub(crate) result: Option<Box<Run>>,
+}
+
+/// What came of a scenario of a suite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ScenarioOutcome {
+    Run,
+    Skipped,
+    NotTested,
+    Interrupted,
+    NotBegun,
+}
+
+/// The result of a search for the highest load.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Search {
+    pub(crate) tool_version: String,
+    pub(crate) exit_code: u8,
+    pub(crate) load: Load,
+    pub(crate) range: String,
+    pub(crate) ended: Ended,
+    /// Why the search ended before the limit was known.
+    pub(crate) why: Option<String>,
+    /// The limit in words.
+    pub(crate) limit: String,
+    pub(crate) trial_s: u64,
+    pub(crate) trials: Vec<Trial>,
+    pub(crate) violation: Option<Box<Run>>,
+    pub(crate) seed: Seed,
+    pub(crate) replay: String,
+    pub(crate) scenario_name: String,
+}
+
+/// What ended a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Ended {
+    Found,
+    Violation,
+    Interrupted,
+    NotTested,
+    NotMeasured,
+}
+
+/// A run at one load.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Trial {
+    pub(crate) load: f64,
+    pub(crate) sustained: bool,
+    /// Why the load was too much.
+    pub(crate) why: String,
+    pub(crate) sequences_per_second: f64,
+    pub(crate) goodput_per_second: f64,
+    pub(crate) step_p50_us: Option<u64>,
+    pub(crate) step_p99_us: Option<u64>,
+    pub(crate) violations: u64,
 }

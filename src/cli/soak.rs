@@ -10,7 +10,7 @@ use workload::scenario::Millis;
 /// What a run that lasts for hours needs.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SoakArgs {
-    /// Write the result so far to the files of --json, --csv and --hdr-log this often [default: 60s]
+    /// Write the result so far to the files of --json, --csv, --hdr-log and --junit this often [default: 60s]
     ///
     /// A killed run leaves this checkpoint. Its JSON has `"complete": false`.
     #[arg(long, value_name = "TIME", value_parser = some_seconds, help_heading = "Output")]

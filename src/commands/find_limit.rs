@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    Failure as CommandFailure, WRONG_INPUT,
+    Failure as CommandFailure, WRONG_INPUT, github,
     golden::expected,
     output::{ResultFile, check_different, print, say_error},
     progress::Display,
@@ -22,7 +22,8 @@ use crate::{
     limit::{Load, Range, Search, Trial},
     preflight::Preflight,
     report::{
-        Ended, Extent, Format, LimitResult, Summary, write_limit_header, write_preflight, write_text, write_trial,
+        Ended, Extent, Format, LimitResult, Summary, to_junit, write_limit_header, write_preflight, write_text,
+        write_trial,
     },
     run::{Observer, Progress, RunError, Setup, run},
 };
@@ -87,9 +88,14 @@ pub(super) fn find_limit(args: &StressArgs, range: Range) -> Result<u8, CommandF
         ended,
     };
     print(|out| result.write_end(out));
+    github::show(|| result.written());
     let mut code = result.exit_code();
     for (format, file) in files {
-        let bytes = if format == Format::Csv { result.to_csv() } else { result.to_json() };
+        let bytes = match format {
+            Format::Csv => result.to_csv(),
+            Format::Junit => to_junit(&result.written()),
+            Format::Json | Format::HdrLog => result.to_json(),
+        };
         if let Err(problem) = file.write(&bytes) {
             say_error(&problem);
             // What was found counts for more than a file that cannot be written.
@@ -104,7 +110,7 @@ fn files(args: &StressArgs) -> Result<Vec<(Format, ResultFile)>, String> {
     let mut files = Vec::new();
     for (format, path) in &args.files.results.0 {
         if *format == Format::HdrLog {
-            return Err("--hdr-log is of one run: --find-limit has --json and --csv".to_owned());
+            return Err("--hdr-log is of one run: --find-limit has --json, --csv and --junit".to_owned());
         }
         files.push((*format, ResultFile::check(format.name(), "the trials", path)?));
     }

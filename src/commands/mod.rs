@@ -7,6 +7,7 @@ mod explain;
 mod export;
 mod faults;
 mod find_limit;
+mod github;
 mod golden;
 mod output;
 mod plan;

@@ -17,6 +17,7 @@ use super::{
     Failure as CommandFailure,
     checkpoints::Checkpoints,
     find_limit::find_limit,
+    github,
     golden::expected,
     output::{Files, check_different, check_history_file, print, print_beside, say_error},
     progress::Display,
@@ -41,7 +42,7 @@ use workload::{
 const STARTER: &str = "SEQUENCE_STRESS_STARTER";
 /// What is said where a flag has no effect.
 const NO_CHECKPOINT: &str =
-    "--checkpoint has nothing to write without a file for the result: add --json, --csv or --hdr-log";
+    "--checkpoint has nothing to write without a file for the result: add --json, --csv, --hdr-log or --junit";
 /// How often a run of hours tells what it has shown so far.
 const VERDICT_EVERY: Duration = Duration::from_secs(3600);
 /// What a second interrupt exits with: what is known by then.
@@ -130,6 +131,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     drop(server);
     let summary = summary.inspect_err(|_| files.leave())?;
     print(|out| write_text(&summary, extent, out));
+    github::show(|| summary.written());
     if let Some(problem) = summary.result.recorded.as_ref().and_then(|recorded| recorded.kept.problem.as_ref()) {
         say_error(problem);
     }

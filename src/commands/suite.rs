@@ -4,7 +4,7 @@ mod board;
 
 use std::{
     collections::VecDeque,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 use self::board::{Board, Lookout};
 use super::{
-    Failure as CommandFailure,
+    Failure as CommandFailure, github,
     golden::expected,
     output::{ResultFile, check_different, print, say_error},
     runtime, seed_from_the_clock,
@@ -26,7 +26,7 @@ use super::{
 use crate::{
     cli::{SuiteArgs, with_hints},
     preflight::Preflight,
-    report::{ScenarioOutcome, SuiteResult, Summary, counted},
+    report::{ScenarioOutcome, SuiteResult, Summary, counted, to_junit},
     run::{RunError, Setup, cannot_disturb, run},
 };
 use oracle::golden::Golden;
@@ -49,10 +49,14 @@ const JOBS: u32 = 4;
 /// Runs the suite and returns the exit code.
 pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
     let chosen = chosen(args)?;
-    let named = args.json.as_deref().map(|path| ("json", path)).into_iter().chain(args.expect.files());
-    check_different(named).map_err(CommandFailure::wrong_input)?;
-    let file = args.json.as_deref().map(|path| ResultFile::check("json", "the results", path));
-    let file = file.transpose().map_err(CommandFailure::wrong_input)?;
+    let named = [("json", &args.json), ("junit", &args.junit)];
+    let named = named.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?)));
+    check_different(named.chain(args.expect.files())).map_err(CommandFailure::wrong_input)?;
+    let checked = |flag, path: &Option<PathBuf>| {
+        let file = path.as_deref().map(|path| ResultFile::check(flag, "the results", path));
+        file.transpose().map_err(CommandFailure::wrong_input)
+    };
+    let (json, junit) = (checked("json", &args.json)?, checked("junit", &args.junit)?);
     let seed = Seed(args.random_seed.unwrap_or_else(seed_from_the_clock));
     let first = Scenario::resolve(&Source::default_scenario(), args.endpoint.overrides())?;
     for note in args.endpoint.check_server(&first.target.model).map_err(CommandFailure::wrong_input)? {
@@ -80,12 +84,16 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
     });
     let result = SuiteResult { seed, took: began.elapsed(), rows: suite.board.finish() };
     print(|out| result.write_end(out));
-    let written = file.map_or(Ok(()), |file| file.write(&result.to_json()));
-    let code = result.exit_code();
-    let Err(problem) = written else { return Ok(code) };
-    say_error(&problem);
-    // What was found counts for more than a file that cannot be written.
-    Ok(if code == 1 { code } else { super::WRONG_INPUT })
+    github::show(|| result.written());
+    let json = json.map(|file| file.write(&result.to_json()));
+    let junit = junit.map(|file| file.write(&to_junit(&result.written())));
+    let mut code = result.exit_code();
+    for problem in json.into_iter().chain(junit).filter_map(Result::err) {
+        say_error(&problem);
+        // What was found counts for more than a file that cannot be written.
+        code = if code == 1 { code } else { super::WRONG_INPUT };
+    }
+    Ok(code)
 }
 
 /// A scenario with its place among all.

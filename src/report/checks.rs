@@ -17,7 +17,7 @@ use crate::{
     run::{Arrived, End, Growth, Health, NotReady, PhaseSpan, Restarts, RunResult, ServerMemory},
 };
 use oracle::{
-    Holder, LongestWait,
+    Holder, LongestWait, ViolationKind,
     golden::{Output, Repeated},
 };
 use wire::transport::GoAways;
@@ -25,53 +25,60 @@ use workload::wording::counted;
 
 workload::table! {
     /// What a row is about.
-    pub(crate) enum CheckName {
+    pub(crate) enum CheckName: &'static [ViolationKind] {
         /// Whether a planted fault happened, and whether a check found it.
-        PlantedFault = "planted fault";
+        PlantedFault = "planted fault", &[];
         /// A claim that the run missed.
-        NotReached = "not reached";
+        NotReached = "not reached", &[];
         /// Whether the server's own counts fit what the client sent and received.
-        ServerCounts = "server counts";
+        ServerCounts = "server counts", &[ViolationKind::Statistics];
         /// Whether each slot is free after the run, and exists once.
-        Slots = "slots";
+        Slots = "slots", &[ViolationKind::SlotLeak, ViolationKind::SlotReleasedTwice];
         /// Whether requests are still pending in the server after the run.
-        Pending = "pending";
+        Pending = "pending", &[ViolationKind::PendingLeft];
         /// The idle limit that the server really applies.
-        IdleLimit = "idle limit";
+        IdleLimit = "idle limit", &[ViolationKind::MissingReap];
         /// How many responses could not be judged.
-        Unjudged = "unjudged";
+        Unjudged = "unjudged", &[];
         /// How many responses to the same steps were equal.
-        SameSteps = "same steps";
+        SameSteps = "same steps", &[];
         /// When a phase began and ended.
-        Phases = "phases";
+        Phases = "phases", &[];
         /// How many iterations began at their rate.
-        Arrivals = "arrivals";
+        Arrivals = "arrivals", &[];
         /// How many steps waited for the response to the step before, or for a worker.
-        HeldBack = "held back";
+        HeldBack = "held back", &[];
         /// Whether the client was late.
-        Client = "client";
+        Client = "client", &[];
         /// A threshold that the run kept.
-        Threshold = "threshold";
+        Threshold = "threshold", &[];
         /// How many connections the server ended in good order.
-        Connections = "connections";
+        Connections = "connections", &[];
         /// When the server was away.
-        ServerAway = "server away";
+        ServerAway = "server away", &[];
         /// Whether the server and its model were ready.
-        Readiness = "readiness";
+        Readiness = "readiness", &[ViolationKind::NotReady];
         /// Whether the server's memory grows with the sequences.
-        ServerMemory = "server memory";
+        ServerMemory = "server memory", &[ViolationKind::MemoryGrowth];
         /// Which START waited longest for a slot.
-        LongestWait = "longest wait";
+        LongestWait = "longest wait", &[];
         /// How often the run reached each claim.
-        Reached = "reached";
+        Reached = "reached", &[];
         /// What this run could not check.
-        NotChecked = "not checked";
+        NotChecked = "not checked", &[];
         /// Something else that the reader should know.
-        Note = "note";
+        Note = "note", &[];
         /// Why the run could not go on.
-        BrokenOff = "broken off";
+        BrokenOff = "broken off", &[];
         /// How many events the history has.
-        History = "history";
+        History = "history", &[];
+    }
+}
+
+impl CheckName {
+    /// The kinds of violations that this check alone finds.
+    pub(super) fn finds(self) -> &'static [ViolationKind] {
+        self.row()
     }
 }
 

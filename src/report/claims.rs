@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{preflight::Preflight, verdict::Reached};
 use workload::{
@@ -14,7 +14,7 @@ use workload::{
 };
 
 /// A claim, and how far the run came with it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Claimed {
     /// Its name.
     #[schemars(with = "String")]
@@ -25,7 +25,7 @@ pub struct Claimed {
     /// How often it was.
     pub reached: u64,
     /// Where that is less: what would reach it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! The forms that a run's result is written in.
 
 use super::{
-    Summary,
+    Summary, junit,
     series::{to_csv, to_hdr_log},
     to_json,
 };
@@ -18,6 +18,8 @@ workload::table! {
         Csv = "csv", Row(to_csv);
         /// Write the latencies of the same intervals to FILE as a log that HdrHistogram's tools read
         HdrLog = "hdr-log", Row(to_hdr_log);
+        /// Write each check as a test case to FILE as JUnit XML, which GitLab and Jenkins show
+        Junit = "junit", Row(junit::of_summary);
     }
 }
 

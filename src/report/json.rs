@@ -16,6 +16,7 @@ use crate::{
     frame::HistoryWritten,
     preflight::Part,
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
+    reading::Written,
     recorder::{self, Counts, Found, Tally, Times},
     run::{Arrived, End, Health, Memory, Origin, PhaseSpan, Restarts},
 };
@@ -347,6 +348,18 @@ pub(super) fn document_to_json(document: &impl Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(document).expect("the keys are texts");
     bytes.push(b'\n');
     bytes
+}
+
+/// A document as a reader of its file has it.
+pub(super) fn read_again(document: &impl Serialize) -> Written {
+    Written::parsed(&document_to_json(document)).expect("what is written here can be read")
+}
+
+impl Summary {
+    /// The result as a reader of its JSON has it.
+    pub(crate) fn written(&self) -> Written {
+        read_again(&Document::of(self))
+    }
 }
 
 impl<'s> Document<'s> {

@@ -7,11 +7,14 @@ use serde::Serialize;
 
 use super::{
     SCHEMA_VERSION, Summary,
-    json::{Document as RunDocument, document_to_json},
+    json::{Document as RunDocument, document_to_json, read_again},
     text::{BOLD, RED},
     words,
 };
-use crate::limit::{Bracket, Load, Overload, Range, Trial};
+use crate::{
+    limit::{Bracket, Load, Overload, Range, Trial},
+    reading::Written,
+};
 use workload::{
     scenario::Scenario,
     seed::Seed,
@@ -108,6 +111,11 @@ impl LimitResult {
     /// The search as one JSON object.
     pub(crate) fn to_json(&self) -> Vec<u8> {
         document_to_json(&Document::of(self))
+    }
+
+    /// The search as a reader of its JSON has it.
+    pub(crate) fn written(&self) -> Written {
+        read_again(&Document::of(self))
     }
 
     /// A line for each trial, with a line of titles.
@@ -254,6 +262,9 @@ pub(super) struct Document<'s> {
     sure: bool,
     /// What ended the search: found, violation, interrupted, not-tested or not-measured.
     ended: &'static str,
+    /// Why the search ended before the limit was known, where a run could not be made or measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'s str>,
     /// The limit in words.
     limit: String,
     /// For how long iterations began in each trial.
@@ -276,12 +287,12 @@ pub(super) struct Document<'s> {
 
 impl<'s> Document<'s> {
     fn of(result: &'s LimitResult) -> Self {
-        let (ended, violation) = match &result.ended {
-            Ended::Found => ("found", None),
-            Ended::Violation(summary) => ("violation", Some(RunDocument::of(summary))),
-            Ended::Interrupted => ("interrupted", None),
-            Ended::NotTested(_) => ("not-tested", None),
-            Ended::NotMeasured(_) => ("not-measured", None),
+        let (ended, why, violation) = match &result.ended {
+            Ended::Found => ("found", None, None),
+            Ended::Violation(summary) => ("violation", None, Some(RunDocument::of(summary))),
+            Ended::Interrupted => ("interrupted", None, None),
+            Ended::NotTested(why) => ("not-tested", Some(why.as_str()), None),
+            Ended::NotMeasured(why) => ("not-measured", Some(why.as_str()), None),
         };
         Self {
             schema_version: SCHEMA_VERSION,
@@ -293,6 +304,7 @@ impl<'s> Document<'s> {
             overloaded: result.bracket.overloaded,
             sure: result.bracket.is_sure,
             ended,
+            why,
             limit: result.limit(),
             trial_s: result.lasts.as_secs(),
             trials: result.trials.iter().map(Row::of).collect(),

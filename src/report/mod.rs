@@ -1,5 +1,6 @@
 //! What people and machines are told of a run.
 
+mod annotations;
 mod chart;
 mod checks;
 mod claims;
@@ -9,7 +10,9 @@ mod export;
 mod format;
 mod golden;
 mod json;
+mod junit;
 mod limit;
+mod markdown;
 mod mean_step;
 mod seats;
 mod series;
@@ -20,7 +23,9 @@ mod told;
 mod words;
 
 pub use crate::verdict::Verdict;
+pub(crate) use annotations::annotations;
 pub(crate) use chart::write_chart;
+pub(crate) use checks::Check;
 pub use claims::Claimed;
 pub(crate) use compare::Compare;
 pub use explain::{explained, explained_names};
@@ -28,12 +33,15 @@ pub use export::ExportFormat;
 pub use format::Format;
 pub(crate) use golden::{write_differences, write_golden};
 pub use json::{SCHEMA_VERSION, to_json};
+pub(crate) use junit::to_junit;
 pub(crate) use limit::{Ended, LimitResult, write_limit_header, write_trial};
+pub(crate) use markdown::to_markdown;
 pub(crate) use suite::write_suite_header;
 pub use suite::{ScenarioOutcome, SuiteResult, SuiteRow};
 pub use summary::{PlantedFault, Summary};
 pub use text::{Extent, LiveLines};
 pub(crate) use text::{write_preflight, write_text, write_violation};
+pub(crate) use told::Told;
 pub(crate) use words::absence as describe_absence;
 pub use words::{Description, describe, evidence};
 pub use workload::wording::counted;

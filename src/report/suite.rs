@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::{
     SCHEMA_VERSION, Summary, Verdict, counted,
-    json::{Document as RunDocument, document_to_json},
+    json::{Document as RunDocument, document_to_json, read_again},
 };
-use crate::probe::SlotFinding;
+use crate::{probe::SlotFinding, reading::Written};
 use workload::{seed::Seed, wording::wrapped};
 
 /// The columns of a remark behind its indent.
@@ -124,14 +124,23 @@ impl SuiteResult {
 
     /// The suite as one JSON object.
     pub fn to_json(&self) -> Vec<u8> {
-        document_to_json(&Document {
+        document_to_json(&self.document())
+    }
+
+    /// The suite as a reader of its JSON has it.
+    pub(crate) fn written(&self) -> Written {
+        read_again(&self.document())
+    }
+
+    fn document(&self) -> Document<'_> {
+        Document {
             schema_version: SCHEMA_VERSION,
             tool_version: env!("CARGO_PKG_VERSION"),
             exit_code: self.exit_code(),
             seed: self.seed,
             took_s: self.took.as_secs_f64(),
             scenarios: self.rows.iter().map(ScenarioDocument::from).collect(),
-        })
+        }
     }
 
     /// Writes a line for all scenarios, and how to have each again that was not valid.

@@ -83,6 +83,11 @@ impl Told {
         }
     }
 
+    /// The group that it belongs to.
+    pub(super) fn group(&self) -> Group {
+        Group { kind: self.kind, cause: self.explanations.first().map(|its| its.cause) }
+    }
+
     /// What a report says of it: labels and texts. Two neighbours may have the same label.
     pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
         let Description { sent, expected, seen } = self.words.clone();
@@ -98,6 +103,18 @@ impl Told {
         lines.push(("read on", format!("docs/VIOLATIONS.md#{}", self.kind)));
         lines.push(("read on", format!("sequence-stress explain {}", self.kind)));
         lines
+    }
+
+    /// What a report says of it, as a text without colours and line breaks.
+    pub(super) fn text(&self) -> String {
+        let mut before = "";
+        let line = |(label, words): (&'static str, String)| {
+            let shown = if label == before { "" } else { label };
+            before = label;
+            format!("  {shown:<14} {}\n", words.replace(['\n', '\r'], " "))
+        };
+        let lines: String = self.lines().into_iter().map(line).collect();
+        format!("  {}\n{lines}", self.kind.what())
     }
 
     /// When and where it was seen.

@@ -11,10 +11,10 @@ use std::{
 /// The tool, which is told nothing by the environment and has nothing to read.
 pub fn tool() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
-    for name in ["SEQUENCE_STRESS_URL", "SEQUENCE_STRESS_METRICS", "SEQUENCE_STRESS_STARTER", "SEQUENCE_STRESS_RESTART"]
-    {
-        command.env_remove(name);
+    for name in ["URL", "METRICS", "STARTER", "RESTART"] {
+        command.env_remove(format!("SEQUENCE_STRESS_{name}"));
     }
+    command.env_remove("GITHUB_STEP_SUMMARY");
     command.stdin(Stdio::null());
     command
 }

@@ -18,6 +18,7 @@ fn limited(blocks: u32, words: &[&str]) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", script, "sh", &blocks.to_string()]).arg(tool().get_program()).args(run).args(words);
     command.env_remove("SEQUENCE_STRESS_URL").env_remove("SEQUENCE_STRESS_METRICS");
+    command.env_remove("GITHUB_STEP_SUMMARY");
     command.output().expect("a shell")
 }
 

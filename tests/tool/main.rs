@@ -5,6 +5,7 @@ mod support;
 
 mod access;
 mod access_http;
+mod ci;
 mod claims;
 mod cli;
 mod client_faults;

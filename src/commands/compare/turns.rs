@@ -16,7 +16,10 @@ use tokio::{
 };
 
 use super::super::{Failure, UNKNOWN, output::say_error, signals::Signals};
-use crate::{cli::Side, compare::Ran};
+use crate::{
+    cli::{SUMMARY_VARIABLE, Side},
+    compare::Ran,
+};
 use workload::seed::Seed;
 
 /// The sides, as files and messages have them.
@@ -122,6 +125,8 @@ fn start(side: &Side, seed: u64, result: &Path, log: &Path) -> io::Result<Child>
     let log = File::create(log)?;
     let mut command = Command::new(env::current_exe()?);
     command.args(["-q", "-r", &seed.to_string(), "--json"]).arg(result).args(&side.words);
+    // The comparison is the job's result, and no run of it.
+    command.env_remove(SUMMARY_VARIABLE);
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).kill_on_drop(true);
     // Ctrl-C is for this process, which ends the run then.
     #[cfg(unix)]
