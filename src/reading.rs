@@ -150,8 +150,8 @@ pub(crate) struct Run {
     pub(crate) requests_per_second: f64,
     pub(crate) goodput_per_second: f64,
     pub(crate) elapsed_s: f64,
-    /// Whether golden outputs judged the model.
-    pub(crate) golden: Option<IgnoredAny>,
+    /// What judged a model without a formula; none where the model has one.
+    pub(crate) golden: Option<Golden>,
     pub(crate) health: Option<Health>,
     pub(crate) limits_us: Limits,
     pub(crate) model: Model,
@@ -196,6 +196,13 @@ pub(crate) struct GoodPercentiles {
 pub(crate) struct Limits {
     /// That of `--response-limit`.
     pub(crate) response: Option<f64>,
+}
+
+/// What judged a model without a formula.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Golden {
+    /// Whether any output was judged. Results of tools that did not write this do not say so.
+    pub(crate) judges: Option<bool>,
 }
 
 /// How often the server was asked whether it and its model were ready.

@@ -18,7 +18,7 @@ use crate::{
 };
 use oracle::{
     Holder, LongestWait, ViolationKind,
-    golden::{Output, Repeated},
+    golden::{Golden, Output, Repeated},
 };
 use wire::transport::GoAways;
 use workload::wording::counted;
@@ -192,12 +192,17 @@ pub(super) fn restarts(restarts: &Restarts, extent: Extent) -> Option<Check> {
     (restarts.count > 0).then(|| Check::doubtful(CheckName::ServerAway, text))
 }
 
+/// Whether any output of a model without a formula is judged.
+pub(super) fn judges_outputs(golden: &Golden) -> bool {
+    golden.judges() || golden.outputs.iter().any(Output::has_rule)
+}
+
 /// How often the same steps had the same outputs, where no calibration measured what they have to be.
 fn repeated(result: &RunResult) -> Option<Check> {
     let golden = result.preflight.golden.as_ref()?;
     let Repeated { compared, equal } = golden.relations.repeated();
-    let is_judged = golden.judges() || golden.outputs.iter().any(Output::has_rule);
-    let advice = if is_judged || equal == compared { "" } else { " (--compare OUTPUT=RULE judges the others)" };
+    let advice =
+        if judges_outputs(golden) || equal == compared { "" } else { " (--compare OUTPUT=RULE judges the others)" };
     let text = format!(
         "{equal} of {compared} later responses to the same steps were equal to the first one in every bit{advice}"
     );

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     Claimed, Description, Extent, PlantedFault, Summary, Verdict,
-    checks::{Check, checks},
+    checks::{Check, checks, judges_outputs},
     evidence,
     mean_step::{MeanBatch, MeanStep},
     series::{Row, rows},
@@ -169,6 +169,8 @@ fn patterns(tally: &Tally) -> BTreeMap<&'static str, Counts> {
 struct Judged<'s> {
     /// Of which model and inputs they are.
     identity: &'s Identity,
+    /// Whether any output was judged: by what the calibration measured, or by a rule for the same steps.
+    judges: bool,
     /// What the calibration found out; nothing where the run expected nothing of outputs.
     facts: &'s Facts,
     /// How often the same steps were answered the same, where no calibration measured what they are answered with.
@@ -423,6 +425,7 @@ impl<'s> Document<'s> {
             restarts: &result.restarts,
             golden: result.preflight.golden.as_ref().map(|golden| Judged {
                 identity: &golden.identity,
+                judges: judges_outputs(golden),
                 facts: &golden.facts,
                 same_steps: golden.relations.repeated(),
             }),

@@ -11,7 +11,7 @@ use super::{
     words,
 };
 use crate::{
-    reading::{Ended, Run, Scenario, ScenarioOutcome, Search, Trial, Written},
+    reading::{Ended, Golden, Run, Scenario, ScenarioOutcome, Search, Trial, Written},
     recorder::Found,
 };
 use oracle::ViolationKind;
@@ -157,21 +157,19 @@ fn unlooked(run: &Run, check: CheckName) -> Option<String> {
 
 /// Why a run could not see violations of a kind in the responses; none where it could.
 fn unseen(run: &Run, kind: ViolationKind) -> Option<String> {
-    match kind {
-        ViolationKind::WrongSum if run.golden.is_some() => {
-            Some("golden outputs judge this model: wrong-output".to_owned())
+    let why = match (kind, &run.golden) {
+        (ViolationKind::WrongSum, Some(_)) => "no formula judges this model: wrong-output",
+        (ViolationKind::WrongOutput, None) => "a formula judges this model: wrong-sum",
+        (ViolationKind::WrongOutput, Some(Golden { judges: Some(false) })) => "nothing is expected of the outputs",
+        (ViolationKind::WrongControl | ViolationKind::WrongSlot, _) if run.model.controls.is_none() => {
+            "the model does not report what it saw of each request"
         }
-        ViolationKind::WrongOutput if run.golden.is_none() => Some("a formula judges this model: wrong-sum".to_owned()),
-        ViolationKind::WrongControl | ViolationKind::WrongSlot if run.model.controls.is_none() => {
-            Some("the model does not report what it saw of each request".to_owned())
-        }
-        ViolationKind::SlotWithheld if run.model.slots.is_none() => {
-            Some("the number of slots is not known (--slots)".to_owned())
-        }
+        (ViolationKind::SlotWithheld, _) if run.model.slots.is_none() => "the number of slots is not known (--slots)",
         // Where the counts do not agree another client may have had the slot.
-        ViolationKind::SlotWithheld => unlooked(run, CheckName::ServerCounts),
-        _ => None,
-    }
+        (ViolationKind::SlotWithheld, _) => return unlooked(run, CheckName::ServerCounts),
+        _ => return None,
+    };
+    Some(why.to_owned())
 }
 
 fn thresholds(run: &Run) -> Vec<Case> {

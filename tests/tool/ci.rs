@@ -169,6 +169,13 @@ fn a_valid_run_has_no_failure() {
             .all(|name| passed.contains(name))
     );
     let skipped = with(&all, "skipped");
+    let expects_none =
+        ["--embedded", "-t2", "-i3", "-r5", "-q", "--scenario", SCENARIO, "-m", "gru_float32", "--expect=none"];
+    let (code, said) = told(&[&expects_none[..], &["--junit", words(&junit)]].concat());
+    assert_eq!(code, Some(0), "{said}");
+    let without_formula = cases(&junit);
+    let not_judged = with(&without_formula, "skipped");
+    assert!(["wrong-sum", "wrong-output"].iter().all(|name| not_judged.contains(name)), "{not_judged:?}");
     assert!(["wrong-output", "memory-growth", "missing-reap"].iter().all(|name| skipped.contains(name)), "{skipped:?}");
 }
 
