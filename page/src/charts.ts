@@ -2,9 +2,10 @@
 
 import uPlot from "uplot";
 
-import { type Child, button, fill, h } from "./dom.ts";
+import { type Child, fill, h } from "./dom.ts";
 import { Span } from "./span.ts";
 import { type ColourName, FONT, colours, onColours, onWidth } from "./theme.ts";
+import { ZOOM, zoomButtons } from "./zoombar.ts";
 
 /** A line of a chart. */
 export interface Line {
@@ -30,7 +31,6 @@ export interface ChartOptions {
 }
 
 const HEIGHT = 190;
-const ZOOM = 1.6;
 let groups = 0;
 
 /** The span of time that several charts show. Times are in seconds. */
@@ -88,44 +88,11 @@ export class ChartGroup {
 
     /** Buttons that zoom all charts of the group. */
     toolbar(): HTMLElement {
-        const does = (what: (span: Span) => void) => (): void => {
-            this.change(what);
-        };
+        const buttons = zoomButtons(this.change.bind(this));
         return h(
             "div",
             { class: "toolbar" },
-            button(
-                "Zoom in",
-                does((span) => {
-                    span.zoom(1 / ZOOM);
-                }),
-            ),
-            button(
-                "Zoom out",
-                does((span) => {
-                    span.zoom(ZOOM);
-                }),
-            ),
-            button(
-                "←",
-                does((span) => {
-                    span.pan(-0.4);
-                }),
-                { "aria-label": "Move to earlier" },
-            ),
-            button(
-                "→",
-                does((span) => {
-                    span.pan(0.4);
-                }),
-                { "aria-label": "Move to later" },
-            ),
-            button(
-                "Whole run",
-                does((span) => {
-                    span.whole();
-                }),
-            ),
+            ...buttons,
             h("span", { class: "muted" }, "Drag over a chart to zoom all of them."),
         );
     }
@@ -189,9 +156,11 @@ function settings(
         legend: { show: false },
         scales: {
             x: { time: false, range: () => [group.span.from, group.span.until] },
+            // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment
             y: options.isLogarithmic
-                ? { distr: 3 }
-                : { range: (_chart, _least, most) => [0, Math.max((most as number | null) ?? 1, 1e-9) * 1.08] },
+                ? // The logarithmic one: the constant exists for the type checker only.
+                  { distr: 3 }
+                : { range: (_chart, _least, most) => [0, Math.max(most, 1e-9) * 1.08] },
         },
         axes: [axis((seconds) => `${Number(seconds.toFixed(3))} s`, 28), axis(options.unit, 66)],
         series: [

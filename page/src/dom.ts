@@ -44,8 +44,8 @@ export function h<Tag extends keyof HTMLElementTagNameMap>(
     ...children: readonly Child[]
 ): HTMLElementTagNameMap[Tag] {
     const element = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) {
-        element.setAttribute(name, value as string);
+    for (const [name, value] of Object.entries(attributes) as [string, string][]) {
+        element.setAttribute(name, value);
     }
     add(element, children);
     return element;

@@ -15,6 +15,9 @@ export function duration(us: number | null): string {
         return "–";
     }
     const size = Math.abs(us);
+    if (size === 0) {
+        return "0";
+    }
     if (size < 1000) {
         return `${short(us)} µs`;
     }
@@ -60,6 +63,9 @@ export function percent(share: number): string {
 export function bytes(value: number | null): string {
     if (value === null) {
         return "–";
+    }
+    if (value === 0) {
+        return "0";
     }
     const [unit, name] = [
         [1e9, "GB"],

@@ -121,8 +121,8 @@ function plot(
             "p",
             { class: "legend" },
             ...curves.map((curve) => h("span", {}, h("i", { class: `swatch line ${curve.tone}` }), ` ${curve.name}`)),
-            h("span", {}, "● sustained"),
-            h("span", {}, "■ too much"),
+            h("span", {}, h("i", { class: "swatch sustained" }), " sustained"),
+            h("span", {}, h("i", { class: "swatch overloaded" }), " too much"),
             h("span", {}, h("i", { class: "swatch bracket" }), " the limit lies here"),
         ),
         h(

@@ -24,7 +24,7 @@ function words({ step, isResponse }: Message): string {
         return [`#${step.place + 1}`, ...flags, step.value === null ? "" : String(step.value)].join(" ").trim();
     }
     const answer = step.answer === null ? step.outcome : String(step.answer);
-    return `#${step.place + 1} ${step.outcome === "completed" || step.answer === null ? answer : `${step.outcome}: ${answer}`}`;
+    return `#${step.place + 1} = ${step.outcome === "completed" || step.answer === null ? answer : `${step.outcome}: ${answer}`}`;
 }
 
 interface Row {
@@ -45,7 +45,7 @@ function rowsOf(chosen: Chosen, expected: string): Row[] {
         }
         rows.push({ message, note: null });
         if (message.isAccused) {
-            rows.push({ message: null, note: `✗ expected ${expected}` });
+            rows.push({ message: null, note: `× expected ${expected}` });
         }
         last = message.at;
     }
@@ -92,7 +92,7 @@ function drawing(model: LaneModel, chosen: Chosen, expected: string): SVGElement
     const shapes = rows.map(({ message, note }, place): Child => {
         const y = HEAD + place * ROW + 14;
         if (message === null) {
-            const isBad = note?.startsWith("✗") === true;
+            const isBad = note?.startsWith("×") === true;
             const line = rows[place - 1]?.message?.line ?? 0;
             return svg(
                 "text",

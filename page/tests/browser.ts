@@ -41,8 +41,9 @@ export class Reports {
     ) {}
 
     static async open(): Promise<Reports> {
+        const html = await template();
         const browser = await chromium.launch({ ...(await program()), headless: true });
-        return new Reports(browser, mkdtempSync(join(tmpdir(), "report-")), await template());
+        return new Reports(browser, mkdtempSync(join(tmpdir(), "report-")), html);
     }
 
     async close(): Promise<void> {
@@ -55,6 +56,7 @@ export class Reports {
         const file = join(this.folder, `${crypto.randomUUID()}.html`);
         writeFileSync(file, filled(this.html, data));
         const context = await this.browser.newContext({ viewport: { width: 1400, height: 900 }, ...options });
+        context.setDefaultTimeout(15_000);
         const page = await context.newPage();
         const said: string[] = [];
         page.on("console", (message) => said.push(`${message.type()}: ${message.text()}`));

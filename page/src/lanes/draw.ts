@@ -29,7 +29,7 @@ export interface Drawn {
 /** From so many pixels on a sequence has its correlation ID written on it. */
 const LABEL_FROM = 44;
 /** From so many pixels for a step on, the steps are drawn. */
-const STEPS_FROM = 3;
+const STEPS_FROM = 5;
 
 const FILLS: Readonly<Record<string, ColourName>> = {
     ended: "held",
@@ -149,6 +149,11 @@ function drawLane(context: CanvasRenderingContext2D, scene: Scene, scale: Scale,
         context.globalAlpha = isDim(scene, row) ? 0.15 : 1;
         context.fillStyle = isBad ? colours.bad : colours[FILLS[model.endOf(row)] ?? "other"];
         context.fillRect(left, top, width, height);
+        const workedUntil = isBad || width < 4 ? null : model.idleFrom(row);
+        if (workedUntil !== null && scale.x(workedUntil) > left) {
+            context.fillStyle = colours.held;
+            context.fillRect(left, top, Math.min(width, scale.x(workedUntil) - left), height);
+        }
         const range = width > 8 ? model.stepRange(row) : null;
         const pixelsOfStep = range === null ? 0 : (end - start) / scale.usPerPixel / Math.max(1, range.count);
         if (range !== null && pixelsOfStep >= STEPS_FROM) {

@@ -11,7 +11,7 @@ export const MARKS: readonly { kind: string; letter: string; colour: ColourName;
         { kind: "phase", letter: "P", colour: "muted", name: "phase", isOfServer: true },
         { kind: "cut", letter: "x", colour: "other", name: "stream cut", isOfServer: false },
         { kind: "cancel", letter: "c", colour: "other", name: "cancel", isOfServer: false },
-        { kind: "reap", letter: "▾", colour: "waiting", name: "idle limit frees the slot", isOfServer: false },
+        { kind: "reap", letter: "r", colour: "waiting", name: "idle limit frees the slot", isOfServer: false },
         { kind: "restart", letter: "R", colour: "text", name: "restart", isOfServer: true },
         { kind: "fault", letter: "F", colour: "bad", name: "planted fault", isOfServer: true },
         { kind: "violation", letter: "!", colour: "bad", name: "violation", isOfServer: false },

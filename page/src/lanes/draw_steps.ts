@@ -18,7 +18,7 @@ const VALUES_FROM = 56;
 export function stepLabel(step: Step): string {
     const flags = `${step.isStart ? "START " : ""}${step.isEnd ? "END " : ""}`;
     const answer = step.answer === null ? step.outcome : String(step.answer);
-    return `${flags}${step.value === null ? "" : String(step.value)} → ${answer}`;
+    return `${flags}${step.value === null ? "" : String(step.value)} = ${answer}`;
 }
 
 /**
@@ -58,7 +58,9 @@ export function drawSteps(
         context.fillRect(from, box.top + box.height - 4, Math.max(1, x - from), 3);
         context.globalAlpha = 1;
         context.fillStyle = isFine ? colours["held-text"] : colours.bad;
+        context.globalAlpha = isFine ? 0.6 : 1;
         context.fillRect(x - 1, box.top, isFine ? 1 : 2, box.height);
+        context.globalAlpha = 1;
         const room = x - Math.max(last, box.left) - 8;
         if (room >= VALUES_FROM) {
             context.fillStyle = colours["held-text"];

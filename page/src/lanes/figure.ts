@@ -1,6 +1,6 @@
 /** The figure of the lanes: it draws them, and lets people zoom, move and choose with a mouse, fingers or keys. */
 
-import { button, fill, h } from "../dom.ts";
+import { fill, h } from "../dom.ts";
 import { colours, onColours, onFrame, onWidth, sized } from "../theme.ts";
 import { type Scene, Scale, draw, spanText } from "./draw.ts";
 import { Layout } from "./layout.ts";
@@ -10,6 +10,7 @@ import { hit } from "./hit.ts";
 import { Pointers } from "./pointers.ts";
 import { neighbourOf, nearestTo } from "./keys.ts";
 import { Span } from "../span.ts";
+import { ZOOM, zoomButtons } from "../zoombar.ts";
 
 /** What the event `drawn` of the figure tells: how long a drawing took, and how much was drawn. */
 export interface DrawnDetail {
@@ -19,8 +20,6 @@ export interface DrawnDetail {
     from: number;
     until: number;
 }
-
-const ZOOM = 1.6;
 
 export class LanesFigure {
     readonly element: HTMLElement;
@@ -86,44 +85,11 @@ export class LanesFigure {
             event.preventDefault();
             this.find(search.value.trim());
         });
-        return h(
-            "div",
-            { class: "toolbar" },
-            button(
-                "Zoom in",
-                this.change(() => {
-                    this.span.zoom(1 / ZOOM);
-                }),
-            ),
-            button(
-                "Zoom out",
-                this.change(() => {
-                    this.span.zoom(ZOOM);
-                }),
-            ),
-            button(
-                "←",
-                this.change(() => {
-                    this.span.pan(-0.4);
-                }),
-                { "aria-label": "Move to earlier" },
-            ),
-            button(
-                "→",
-                this.change(() => {
-                    this.span.pan(0.4);
-                }),
-                { "aria-label": "Move to later" },
-            ),
-            button(
-                "Whole run",
-                this.change(() => {
-                    this.span.whole();
-                }),
-            ),
-            this.patterns(),
-            form,
-        );
+        const buttons = zoomButtons((what) => {
+            what(this.span);
+            this.redraw();
+        });
+        return h("div", { class: "toolbar" }, ...buttons, this.patterns(), form);
     }
 
     /** A choice of the pattern that stands out. */
@@ -143,13 +109,6 @@ export class LanesFigure {
             this.redraw();
         });
         return select;
-    }
-
-    private change(what: () => void): () => void {
-        return () => {
-            what();
-            this.redraw();
-        };
     }
 
     private scene(): Scene {

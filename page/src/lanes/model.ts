@@ -157,6 +157,16 @@ export class LaneModel {
         return first < 0 ? null : { first, count: at(this.data.sequences.steps, row) };
     }
 
+    /** When a sequence that the idle limit ended got its last response; `null` for others, and where that is not known. */
+    idleFrom(row: number): number | null {
+        const range = this.endOf(row) === "idle" ? this.stepRange(row) : null;
+        if (range === null || range.count === 0) {
+            return null;
+        }
+        const last = range.first + range.count - 1;
+        return this.beginOf(row) + at(this.data.steps.sent, last) + Math.max(0, at(this.data.steps.took, last));
+    }
+
     step(row: number, place: number): Step | null {
         const range = this.stepRange(row);
         if (range === null || place < 0 || place >= range.count) {

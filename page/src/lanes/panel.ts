@@ -129,7 +129,7 @@ export function show(panel: HTMLElement, model: LaneModel, row: number, links: L
             { class: "facts" },
             fact("pattern", model.patternOf(row)),
             fact("end", ENDS[model.endOf(row)] ?? model.endOf(row)),
-            fact(model.data.told ? "slot" : "drawn in lane", lane === null ? "it never certainly had one" : lane),
+            fact(model.data.told ? "slot" : "drawn in lane", lane ?? "it never certainly had one"),
             fact("START sent", moment(model.beginOf(row), 1000)),
             fact("wait for the response to START", duration(model.waitEnd(row) - model.beginOf(row))),
             fact("slot certainly held", held === null ? "never" : duration(model.overAt(row) - held)),
