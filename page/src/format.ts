@@ -1,12 +1,8 @@
 /** Numbers, times and texts for people. */
 
-/** A number with three significant digits, without a needless fraction. */
+/** A number with three significant digits, or all digits before the point where these are more. */
 export function short(value: number): string {
-    const size = Math.abs(value);
-    if (Number.isInteger(value) || size >= 100) {
-        return String(Math.round(value));
-    }
-    return value.toFixed(size >= 10 ? 1 : 2);
+    return String(Math.abs(value) >= 1000 ? Math.round(value) : Number(value.toPrecision(3)));
 }
 
 /** A time in µs with the unit that fits its size. */

@@ -167,7 +167,7 @@ function one(
         [h("span", {}, title), " ", h("span", { class: "muted" }, seen)],
         () => details(violation, group, around),
         {
-            class: "violation",
+            class: "found",
             id: violationId(around.prefix, index),
             ...(isOpen ? { open: "" } : {}),
         },

@@ -27,10 +27,7 @@ async function program(): Promise<{ executablePath: string; args: string[] }> {
     process.env["AWS_EXECUTION_ENV"] ??= "AWS_Lambda_nodejs20.x";
     mkdirSync(UNPACKED, { recursive: true });
     const { default: packed } = await import("@sparticuz/chromium");
-    return {
-        executablePath: await packed.executablePath(),
-        args: packed.args.filter((argument) => !argument.startsWith("--headless")),
-    };
+    return { executablePath: await packed.executablePath(), args: ["--no-sandbox", "--disable-dev-shm-usage"] };
 }
 
 export class Reports {
@@ -44,6 +41,11 @@ export class Reports {
         const html = await template();
         const browser = await chromium.launch({ ...(await program()), headless: true });
         return new Reports(browser, mkdtempSync(join(tmpdir(), "report-")), html);
+    }
+
+    /** Closes the windows that are open. */
+    async closePages(): Promise<void> {
+        await Promise.all(this.browser.contexts().map((context) => context.close()));
     }
 
     async close(): Promise<void> {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { after, afterEach, before, test } from "node:test";
 
 import type { Page } from "playwright-core";
 
@@ -14,6 +14,9 @@ import { pack, report, simulate, simulated } from "./generator.ts";
 let reports!: Reports;
 before(async () => {
     reports = await Reports.open();
+});
+afterEach(async () => {
+    await reports.closePages();
 });
 after(async () => {
     await reports.close();
@@ -40,9 +43,9 @@ async function words(page: Page, selector: string): Promise<string> {
 
 /** The cells of a table by the name of its region. */
 async function cells(page: Page, name: string): Promise<string[][]> {
-    return page
-        .getByRole("region", { name, exact: true })
-        .first()
+    const region = page.getByRole("region", { name, exact: true }).first();
+    await region.waitFor();
+    return region
         .locator("tr")
         .evaluateAll((rows) => rows.map((row) => [...row.children].map((cell) => (cell as HTMLElement).innerText)));
 }
@@ -89,7 +92,7 @@ test("the page opens without a word in the console and without a request", async
     await page.evaluate(() => {
         scrollTo(0, document.body.scrollHeight);
     });
-    await page.locator(".violation[open] .messages").waitFor();
+    await page.locator(".found[open] .messages").waitFor();
     assert.deepEqual(said, []);
     assert.equal(await page.evaluate(() => document.documentElement.dataset["state"]), "shown");
 });
@@ -162,7 +165,7 @@ test("charts that have no data are left out, and the table has every figure of t
 
 test("keys move the cursor of a chart, and zoom all charts", async () => {
     const { page } = await opened();
-    const plot = page.getByLabel(/^Throughput and goodput/);
+    const plot = page.getByRole("application", { name: /^Throughput and goodput/ });
     await plot.focus();
     await plot.press("ArrowRight");
     const series = simulate().document["series"] as Record<string, number>[];
@@ -301,7 +304,7 @@ test("gaps, left out sequences and more lanes than slots are told", async () => 
 
 test("a violation has its messages, cause, evidence, explanation and replay command", async () => {
     const { page } = await opened();
-    const text = await words(page, ".violation[open]");
+    const text = await words(page, ".found[open]");
     assert.match(
         text,
         /expected \d+ seen \d+ \(off by 1\) cause wrong-arithmetic: A response is wrong by a small number/,
@@ -313,7 +316,7 @@ test("a violation has its messages, cause, evidence, explanation and replay comm
     await page.getByText("What wrong-sum means").click();
     assert.equal(await page.locator(".explained li").first().innerText(), "replay the run");
     await page.getByText("Evidence as values").click();
-    assert.match(await words(page, ".violation pre"), /"type": "sum"/);
+    assert.match(await words(page, ".found pre"), /"type": "sum"/);
     const closer = await drawn(page, () =>
         page.getByRole("button", { name: "Show the sequence in the slots" }).click(),
     );
@@ -322,10 +325,12 @@ test("a violation has its messages, cause, evidence, explanation and replay comm
 
 test("the replay command is copied exactly", async () => {
     const { page } = await opened();
-    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
-    await page.locator(".violation[open] .copy").click();
-    await page.locator(".violation[open] .said", { hasText: "copied" }).waitFor();
-    const copied = await page.evaluate(() => navigator.clipboard.readText());
+    await page.locator(".found[open] .copy").click();
+    await page.locator(".found[open] .said", { hasText: "copied" }).waitFor();
+    const field = page.getByLabel("Find a correlation ID or a request");
+    await field.focus();
+    await page.keyboard.press("Control+V");
+    const copied = await field.inputValue();
     assert.equal(copied, simulate().document["replay"]);
 });
 
@@ -336,9 +341,9 @@ test("many violations: the rest is shown on demand", async () => {
     const many = { ...document, violations, violation_count: 5000, violations_by_kind: { "wrong-sum": 5000 } };
     const { page } = await reports.show(report([{ name: "r", document: many, lanes: [pack(data)], lanes_note: null }]));
     assert.match(await words(page, "#r1-violations"), /kept the first 45 of 5000 violations/);
-    assert.equal(await page.locator(".violation").count(), 20);
+    assert.equal(await page.locator(".found").count(), 20);
     await page.getByRole("button", { name: "Show 25 more violations" }).click();
-    assert.equal(await page.locator(".violation").count(), 45);
+    assert.equal(await page.locator(".found").count(), 45);
     await page.locator("#r1-violation-44 summary").first().click();
     await page.locator("#r1-violation-44 .messages").waitFor();
 });
@@ -402,7 +407,7 @@ test("several results: an overview first, and each is unfolded by its link", asy
     await page.getByRole("link", { name: "bad.json" }).click();
     await page.locator("#r2 .lanes").waitFor();
     assert.equal(await page.locator("#r1").getAttribute("open"), null);
-    await page.locator("#r2 .violation[open] .messages").waitFor();
+    await page.locator("#r2 .found[open] .messages").waitFor();
 });
 
 test("a run that the tool wrote", async () => {

@@ -7,7 +7,7 @@ import { bound, countsOf, range, sum } from "../src/buckets.ts";
 import { readReport } from "../src/data.ts";
 import { bytes, change, clock, duration, moment, visible } from "../src/format.ts";
 import { flawOf } from "../src/inflate.ts";
-import { parse } from "../src/json.ts";
+import { type JsonObject, parse } from "../src/json.ts";
 import { LaneModel } from "../src/lanes/model.ts";
 import { Track, packed } from "../src/lanes/track.ts";
 import { messagesAround } from "../src/messages.ts";
@@ -19,7 +19,7 @@ test("times and sizes have the unit that fits", () => {
     const times = [0, 412, 3410, 341_000, 1_713_000, 125e6, 8.5 * 3600e6].map(duration);
     assert.deepEqual(times, ["0", "412 µs", "3.41 ms", "341 ms", "1.71 s", "2 min 5 s", "8 h 30 min"]);
     assert.deepEqual([bytes(0), bytes(999), bytes(79_400_000), bytes(null)], ["0", "999 bytes", "79.4 MB", "–"]);
-    assert.deepEqual([change(1.23), change(0.9), change(null)], ["+23 %", "−10.0 %", "–"]);
+    assert.deepEqual([change(1.23), change(0.9), change(null)], ["+23 %", "−10 %", "–"]);
     assert.equal(clock("2026-11-26T16:23:17Z"), "2026-11-26 16:23:17 UTC");
     assert.deepEqual([moment(1_233_456, 10), moment(1_233_456, 1e7)], ["1.233456 s", "1.2 s"]);
 });
@@ -154,18 +154,20 @@ test("damaged lane data are told", () => {
 test("the messages around a violation are its own, and those of the sequences that shared its slot or that the cause names", () => {
     const { lanes, document } = simulate();
     const model = new LaneModel(lanes);
-    const [violation] = document["violations"] as Record<string, unknown>[];
-    const plain = messagesAround(model, violation as never);
+    const [violation] = document["violations"] as JsonObject[];
+    assert.ok(violation);
+    const plain = messagesAround(model, violation);
+    assert.ok(plain);
     assert.deepEqual(
-        plain?.lines.map((line) => line.why),
+        plain.lines.map((line) => line.why),
         ["own", "slot", "slot"],
     );
-    assert.equal(plain?.messages.filter((message) => message.isAccused).length, 1);
-    assert.ok((plain?.messages.length ?? 0) <= 40);
+    assert.equal(plain.messages.filter((message) => message.isAccused).length, 1);
+    assert.ok(plain.messages.length <= 40);
     const clues = [{ type: "state-of", state: 1, step: 1, sequence: { worker: 1, context: 0, sequence: 2 }, id: 101 }];
-    const named = messagesAround(model, { ...violation, explanations: [{ cause: "leaked-state", clues }] } as never);
+    const named = messagesAround(model, { ...violation, explanations: [{ cause: "leaked-state", clues }] });
     assert.equal(named?.lines[1]?.why, "cause");
-    const untold = messagesAround(new LaneModel(simulate({ told: false }).lanes), violation as never);
+    const untold = messagesAround(new LaneModel(simulate({ told: false }).lanes), violation);
     assert.deepEqual(
         untold?.lines.map((line) => line.why),
         ["own"],

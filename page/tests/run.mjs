@@ -26,7 +26,14 @@ await build({
 const files = names.map((name) => join(BUILT, name.replace(/\.ts$/, ".mjs")));
 const done = spawnSync(
     process.execPath,
-    ["--enable-source-maps", "--test", "--test-concurrency=1", "--test-timeout=300000", ...process.argv.slice(2), ...files],
+    [
+        "--enable-source-maps",
+        "--test",
+        "--test-concurrency=1",
+        "--test-timeout=300000",
+        ...process.argv.slice(2),
+        ...files,
+    ],
     { cwd: ROOT, stdio: "inherit" },
 );
 process.exit(done.status ?? 1);
