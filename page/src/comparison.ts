@@ -89,7 +89,7 @@ function measures(comparison: JsonObject): Child {
     });
     return table(
         "Measures of both sides",
-        ["measure", "old", "new", "change", "95 % interval", "", "finding"],
+        ["measure", "old", "new", "change", "95 % interval", "drawn", "finding"],
         rows,
         9,
     );

@@ -11,7 +11,7 @@ function flat(value: Json | undefined, path: string, rows: Cell[][]): void {
         for (const [key, item] of Object.entries(value)) {
             flat(item, path === "" ? key : `${path}.${key}`, rows);
         }
-    } else if (value !== undefined) {
+    } else if (value !== undefined && path !== "") {
         rows.push([path, typeof value === "string" ? value : JSON.stringify(value)]);
     }
 }
@@ -88,7 +88,7 @@ export function configuration(document: JsonObject): Child[] {
         unfolding(["The result as JSON"], () => [
             h(
                 "pre",
-                { tabindex: "0", role: "region", "aria-label": "The result as JSON" },
+                { tabindex: "0", role: "group", "aria-label": "The result as JSON" },
                 JSON.stringify(document, null, 1),
             ),
         ]),

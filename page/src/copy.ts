@@ -36,7 +36,7 @@ export function command(line: string, what: string): HTMLElement {
     return h(
         "div",
         { class: "command" },
-        h("code", { tabindex: "0", role: "region", "aria-label": what }, line),
+        h("code", { tabindex: "0", role: "group", "aria-label": what }, line),
         h("div", {}, press, said),
     );
 }

@@ -67,7 +67,7 @@ export function distribution(series: Series | null, document: JsonObject): HTMLE
         h("figcaption", {}, "Distribution of the latency of steps (logarithmic time)"),
         h(
             "div",
-            { class: "scroll", tabindex: "0", role: "region", "aria-label": "Distribution of latencies" },
+            { class: "scroll", tabindex: "0", role: "group", "aria-label": "Distribution of latencies" },
             bars(counts, bounds, latency),
         ),
     );

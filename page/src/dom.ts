@@ -45,7 +45,7 @@ export function h<Tag extends keyof HTMLElementTagNameMap>(
 ): HTMLElementTagNameMap[Tag] {
     const element = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes) as [string, string][]) {
-        element.setAttribute(name, value);
+        element.setAttribute(name, visible(value));
     }
     add(element, children);
     return element;
@@ -120,7 +120,7 @@ export function table(
         h("th", { scope: "col", class: place >= numbersFrom ? "number" : "" }, name);
     return h(
         "div",
-        { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+        { class: "scroll", tabindex: "0", role: "group", "aria-label": caption },
         h(
             "table",
             {},

@@ -86,9 +86,9 @@ export function clock(time: string | null): string {
     return parts ? `${parts[1] ?? ""} ${parts[2] ?? ""} UTC` : (time ?? "");
 }
 
-/** Control characters of the first 32, DEL, the next 32, and those that turn the direction of writing. */
+/** Control characters of the first 32, DEL, the next 32, separators of lines, and those that turn the direction of writing. */
 // eslint-disable-next-line no-control-regex
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
 /** A text in which every character can be seen: one that would be hidden, or would turn the writing, is shown by its number. */
 export function visible(text: string): string {

@@ -127,7 +127,7 @@ function plot(
         ),
         h(
             "div",
-            { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
+            { class: "scroll", tabindex: "0", role: "group", "aria-label": title },
             svg(
                 "svg",
                 {

@@ -73,13 +73,21 @@ function showOf(report: Report, result: Result, prefix: string): Show {
     }
 }
 
+/** Why something could not be shown. */
+function failure(problem: unknown): HTMLElement {
+    const words = problem instanceof Error ? problem.message : String(problem);
+    return h("p", { class: "note strong", role: "alert" }, `This part cannot be shown: ${words}`);
+}
+
 /** A result that is made when it is unfolded. */
 function folded(id: string, name: string, result: Result, level: "h2" | "h3", show: Show): HTMLDetailsElement {
     return unfolding(
         resultHeading(name, result.document, level),
         () => {
             const host = h("div", { class: "result" });
-            void show(host);
+            show(host).catch((problem: unknown) => {
+                fill(host, failure(problem));
+            });
             return [host];
         },
         { id, class: "folded" },
@@ -107,7 +115,7 @@ async function page(report: Report, main: HTMLElement): Promise<void> {
             : [
                   h(
                       "section",
-                      { id: "comparison", "aria-labelledby": "comparison-title" },
+                      { id: "comparison" },
                       h("h2", { id: "comparison-title" }, "Comparison"),
                       ...comparisons(comparison),
                   ),
@@ -116,7 +124,13 @@ async function page(report: Report, main: HTMLElement): Promise<void> {
     if (only !== undefined && results.length === 1) {
         const host = h("div", { class: "result", id: "r1" });
         fill(main, h("h2", {}, only.name), host, ...compared);
-        await showOf(report, only, "r1")(host);
+        await showOf(
+            report,
+            only,
+            "r1",
+        )(host).catch((problem: unknown) => {
+            fill(host, failure(problem));
+        });
         return;
     }
     const entries = results.map((result, place) => ({

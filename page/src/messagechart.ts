@@ -141,7 +141,7 @@ export function messageChart(model: LaneModel, chosen: Chosen, expected: string)
             {
                 class: "scroll",
                 tabindex: "0",
-                role: "region",
+                role: "group",
                 "aria-label": "Chart of the messages around the violation",
             },
             drawing(model, chosen, expected),

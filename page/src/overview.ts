@@ -58,7 +58,7 @@ function cells({ name, id, document, outcome, why }: Entry): Cell[] {
 export function overview(caption: string, entries: readonly Entry[]): HTMLElement {
     return table(
         caption,
-        ["result", "verdict", "requests", "violations", "step p99", "goodput", "time", ""],
+        ["result", "verdict", "requests", "violations", "step p99", "goodput", "time", "note"],
         entries.map(cells),
         9,
     );

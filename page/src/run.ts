@@ -159,12 +159,7 @@ export function laidOut(sections: readonly Section[], label: string, level: "h2"
     return [
         h("nav", { class: "sections", "aria-label": label }, ...sections.map(({ id, title }) => link(id, title))),
         ...sections.map(({ id, title, content }) =>
-            h(
-                "section",
-                { class: "part-section", id, "aria-labelledby": `${id}-title` },
-                h(level, { id: `${id}-title` }, title),
-                ...content,
-            ),
+            h("section", { class: "part-section", id }, h(level, { id: `${id}-title` }, title), ...content),
         ),
     ];
 }

@@ -109,7 +109,7 @@ function thresholds(document: JsonObject): Child[] {
     return [
         h("h4", {}, "Thresholds"),
         rows.length > 0
-            ? table("Thresholds", ["fails if", "outcome", "measured", ""], rows, 9)
+            ? table("Thresholds", ["fails if", "outcome", "measured", "where"], rows, 9)
             : h("ul", {}, ...missed.map((words) => h("li", {}, words))),
     ];
 }
@@ -131,7 +131,7 @@ function claims(document: JsonObject): Child[] {
         ? []
         : [
               h("h4", {}, "Claims"),
-              table("Claims", ["the run exercised", "times", "at least", "", "what helps"], rows, 9),
+              table("Claims", ["the run exercised", "times", "at least", "outcome", "what helps"], rows, 9),
           ];
 }
 

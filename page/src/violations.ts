@@ -150,7 +150,7 @@ function details(violation: JsonObject, group: Group, around: Surroundings): Chi
         explanation(`What ${group.kind} means`, report.kinds.get(group.kind)),
         group.cause !== null && explanation(`What the cause ${group.cause} means`, report.causes.get(group.cause)),
         unfolding(["Evidence as values"], () => [
-            h("pre", { tabindex: "0", role: "region", "aria-label": "Evidence as values" }, evidence),
+            h("pre", { tabindex: "0", role: "group", "aria-label": "Evidence as values" }, evidence),
         ]),
     ];
 }

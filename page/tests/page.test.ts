@@ -43,7 +43,7 @@ async function words(page: Page, selector: string): Promise<string> {
 
 /** The cells of a table by the name of its region. */
 async function cells(page: Page, name: string): Promise<string[][]> {
-    const region = page.getByRole("region", { name, exact: true }).first();
+    const region = page.getByRole("group", { name, exact: true }).first();
     await region.waitFor();
     return region
         .locator("tr")

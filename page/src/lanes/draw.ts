@@ -2,6 +2,7 @@
 
 import { cut, duration, moment } from "../format.ts";
 import { type ColourName, type Colours, FONT } from "../theme.ts";
+import { Bars } from "./bars.ts";
 import type { Layout } from "./layout.ts";
 import type { LaneModel } from "./model.ts";
 import { type Span, ticks } from "../span.ts";
@@ -30,6 +31,8 @@ export interface Drawn {
 const LABEL_FROM = 44;
 /** From so many pixels for a step on, the steps are drawn. */
 const STEPS_FROM = 5;
+/** Below so many pixels a sequence is only a bar. */
+const NARROW = 4;
 
 const FILLS: Readonly<Record<string, ColourName>> = {
     ended: "held",
@@ -118,12 +121,14 @@ function drawWaits(context: CanvasRenderingContext2D, scene: Scene, scale: Scale
     model.waits.forEach((track, place) => {
         const top = layout.waits.top + place * layout.waitHeight;
         const height = Math.max(1, layout.waitHeight - 1);
+        const bars = new Bars(context, top, height);
         drawn += track.visit(span.from, span.until, scale.usPerPixel, (row, start, end) => {
             const left = Math.max(scale.x(start), layout.left);
-            context.globalAlpha = isDim(scene, row) ? 0.15 : 0.85;
-            context.fillStyle = model.violationsOf(row) > 0 ? colours.bad : colours.waiting;
-            context.fillRect(left, top, Math.max(1, Math.min(scale.x(end), layout.width) - left), height);
+            const right = Math.max(left + 1, Math.min(scale.x(end), layout.width));
+            const colour = model.violationsOf(row) > 0 ? colours.bad : colours.waiting;
+            bars.add(left, right, colour, isDim(scene, row) ? 0.15 : 0.85);
         });
+        bars.flush();
     });
     context.globalAlpha = 1;
     return drawn;
@@ -141,15 +146,23 @@ function drawLane(context: CanvasRenderingContext2D, scene: Scene, scale: Scale,
     if (track === undefined) {
         return;
     }
+    const bars = new Bars(context, top, height);
     drawn.sequences += track.visit(span.from, span.until, scale.usPerPixel, (row, start, end) => {
         const left = Math.max(scale.x(start), layout.left);
         const right = Math.min(scale.x(end), layout.width);
         const width = Math.max(1, right - left - (right - left > 4 ? 1 : 0));
         const isBad = model.violationsOf(row) > 0;
-        context.globalAlpha = isDim(scene, row) ? 0.15 : 1;
-        context.fillStyle = isBad ? colours.bad : colours[FILLS[model.endOf(row)] ?? "other"];
+        const colour = isBad ? colours.bad : colours[FILLS[model.endOf(row)] ?? "other"];
+        const alpha = isDim(scene, row) ? 0.15 : 1;
+        if (width < NARROW && row !== scene.selected) {
+            bars.add(left, left + width, colour, alpha);
+            return;
+        }
+        bars.flush();
+        context.globalAlpha = alpha;
+        context.fillStyle = colour;
         context.fillRect(left, top, width, height);
-        const workedUntil = isBad || width < 4 ? null : model.idleFrom(row);
+        const workedUntil = isBad ? null : model.idleFrom(row);
         if (workedUntil !== null && scale.x(workedUntil) > left) {
             context.fillStyle = colours.held;
             context.fillRect(left, top, Math.min(width, scale.x(workedUntil) - left), height);
@@ -170,6 +183,7 @@ function drawLane(context: CanvasRenderingContext2D, scene: Scene, scale: Scale,
             context.lineWidth = 1;
         }
     });
+    bars.flush();
     context.globalAlpha = 1;
 }
 

@@ -148,7 +148,7 @@ export class LanesFigure {
         this.selected = row;
         this.span.reveal(this.model.beginOf(row), this.model.overAt(row));
         this.showLane(this.model.laneOf(row));
-        this.live.textContent = sentence(this.model, row);
+        fill(this.live, sentence(this.model, row));
         if (withPanel) {
             show(this.panel, this.model, row, {
                 choose: (other) => {
@@ -191,7 +191,7 @@ export class LanesFigure {
         const row = this.model.rowNamed(words) ?? this.model.rowsOfId(words)[0] ?? null;
         if (row === null) {
             this.live.textContent = "";
-            this.status.textContent = `No sequence of this report has the correlation ID or the request '${words}'.`;
+            fill(this.status, `No sequence of this report has the correlation ID or the request '${words}'.`);
             return;
         }
         this.zoomTo(row);
