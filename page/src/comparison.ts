@@ -1,6 +1,6 @@
 /** The comparison of runs: what differs by more than noise. */
 
-import { type Cell, type Child, h, svg, table } from "./dom.ts";
+import { type Cell, NO_NUMBERS, type Child, h, svg, table } from "./dom.ts";
 import { bytes, change, duration, percent, rate, short } from "./format.ts";
 import { type JsonObject, list, number, object, text, texts, word } from "./json.ts";
 import { badge } from "./summary.ts";
@@ -31,6 +31,8 @@ function inUnit(value: number | null, unit: string | null): string {
 }
 
 const [WIDTH, HEIGHT] = [160, 18];
+/** How many measures the finding names. */
+const NAMED_MAX = 3;
 
 /** The interval of a ratio as a bar around 1, the same scale for all measures. */
 function interval(measure: JsonObject, widest: number): Child {
@@ -91,7 +93,7 @@ function measures(comparison: JsonObject): Child {
         "Measures of both sides",
         ["measure", "old", "new", "change", "95 % interval", "drawn", "finding"],
         rows,
-        9,
+        NO_NUMBERS,
     );
 }
 
@@ -108,7 +110,7 @@ function runs(comparison: JsonObject): Child {
                 { cell: duration((number(run["elapsed_s"]) ?? 0) * 1e6), class: "number" },
             ]),
     );
-    return table("Compared runs", ["side", "file", "server", "verdict", "seed", "time"], rows, 9);
+    return table("Compared runs", ["side", "file", "server", "verdict", "seed", "time"], rows, NO_NUMBERS);
 }
 
 /** The word, tone and sentence of a comparison's finding. */
@@ -118,7 +120,14 @@ export function findingOf(comparison: JsonObject): { word: string; tone: Tone; s
         "doubt",
         "the finding is not known",
     ];
-    return { word: name, tone, sentence: text(comparison["doubt"]) ?? sentence };
+    const worse = list(comparison["measures"])
+        .map(object)
+        .filter((its) => its["difference"] === "worse" && its["felt"] === true)
+        .map((its) => `${text(its["name"]) ?? ""} ${change(number(its["ratio"]))}`);
+    const named =
+        worse.slice(0, NAMED_MAX).join(", ") +
+        (worse.length > NAMED_MAX ? `, and ${worse.length - NAMED_MAX} more` : "");
+    return { word: name, tone, sentence: text(comparison["doubt"]) ?? (named === "" ? sentence : named) };
 }
 
 /** The section of each comparison of a document of `compare`. */

@@ -1,7 +1,7 @@
 /** The configuration of a result, and how to have the result again. */
 
 import { command } from "./copy.ts";
-import { type Cell, type Child, h, table, unfolding } from "./dom.ts";
+import { NO_NUMBERS, type Cell, type Child, h, table, unfolding } from "./dom.ts";
 import { clock, duration } from "./format.ts";
 import { type Json, type JsonObject, isObject, list, number, object, text, word } from "./json.ts";
 
@@ -48,7 +48,8 @@ function model(document: JsonObject): Child[] {
                     value !== null && value !== "" && h("div", {}, h("dt", {}, name), h("dd", {}, value)),
             ),
         ),
-        rows.length > 0 && unfolding(["The model in full"], () => [table("The model", ["key", "value"], rows, 9)]),
+        rows.length > 0 &&
+            unfolding(["The model in full"], () => [table("The model", ["key", "value"], rows, NO_NUMBERS)]),
     ];
 }
 
@@ -58,7 +59,7 @@ function scenario(document: JsonObject): Child {
     return (
         rows.length > 0 &&
         unfolding([`The scenario ${text(document["scenario_name"]) ?? ""} in full`], () => [
-            table("The scenario", ["key", "value"], rows, 9),
+            table("The scenario", ["key", "value"], rows, NO_NUMBERS),
         ])
     );
 }

@@ -103,21 +103,30 @@ export function unfolding(
 /** A cell of a table: its words, and whether it is a number. */
 export type Cell = Child | { readonly cell: Child; readonly class?: string };
 
-/** A table that scrolls on its own where it is wider than the page. The first cell of each row is its heading. */
+/** For tables whose cells say themselves which of them are numbers. */
+export const NO_NUMBERS = Infinity;
+
+/**
+ * A table that scrolls on its own where it is wider than the page. The first cell of each row is its heading. Cells from the column
+ * `numbersFrom` on are numbers.
+ */
 export function table(
     caption: string,
     head: readonly string[],
     rows: readonly (readonly Cell[])[],
     numbersFrom = 1,
 ): HTMLElement {
-    const cell = (value: Cell, place: number): HTMLTableCellElement => {
+    const classOf = (value: Cell | undefined, place: number): string => {
         const isRich = typeof value === "object" && value !== null && "cell" in value;
-        const own = isRich ? (value.class ?? "") : place >= numbersFrom ? "number" : "";
-        const child = isRich ? value.cell : value;
-        return place === 0 ? h("th", { scope: "row", class: own }, child) : h("td", { class: own }, child);
+        return isRich ? (value.class ?? "") : place >= numbersFrom ? "number" : "";
+    };
+    const cell = (value: Cell, place: number): HTMLTableCellElement => {
+        const child = typeof value === "object" && value !== null && "cell" in value ? value.cell : value;
+        const own = { class: classOf(value, place) };
+        return place === 0 ? h("th", { scope: "row", ...own }, child) : h("td", own, child);
     };
     const heading = (name: string, place: number): HTMLElement =>
-        h("th", { scope: "col", class: place >= numbersFrom ? "number" : "" }, name);
+        h("th", { scope: "col", class: classOf(rows[0]?.[place], place) }, name);
     return h(
         "div",
         { class: "scroll", tabindex: "0", role: "group", "aria-label": caption },

@@ -1,6 +1,6 @@
 /** The highest load: the curve of a search, its bracket, and its trials. */
 
-import { type Cell, type Child, h, svg, table } from "./dom.ts";
+import { type Cell, NO_NUMBERS, type Child, h, svg, table } from "./dom.ts";
 import { duration, rate, short } from "./format.ts";
 import { type JsonObject, list, number, object, text } from "./json.ts";
 import { badge } from "./summary.ts";
@@ -213,7 +213,7 @@ export function limit(document: JsonObject): Child[] {
                 "why",
             ],
             trials.map(trialRow),
-            9,
+            NO_NUMBERS,
         ),
     ];
 }

@@ -9,6 +9,7 @@ import { limit } from "./limit.ts";
 import { configuration } from "./configuration.ts";
 import { overview, resultHeading, scenarioEntries } from "./overview.ts";
 import { laidOut, showRun, verdictLine } from "./run.ts";
+import { compared } from "./series.ts";
 import { kindOf } from "./verdict.ts";
 
 /** What shows a result in an element. */
@@ -106,10 +107,17 @@ function unfoldTarget(): void {
     target?.scrollIntoView();
 }
 
+/** The series of two compared runs over each other. */
+function overlaid([old, now, ...others]: readonly Result[]): Child[] {
+    const isPair = old !== undefined && now !== undefined && others.length === 0;
+    const drawn = isPair ? compared(old.document, now.document) : [];
+    return drawn.length === 0 ? [] : [h("div", { class: "charts" }, ...drawn)];
+}
+
 async function page(report: Report, main: HTMLElement): Promise<void> {
     const { results, comparison } = report;
     const ids = results.map((_, place) => `r${place + 1}`);
-    const compared =
+    const comparing =
         comparison === null
             ? []
             : [
@@ -118,12 +126,13 @@ async function page(report: Report, main: HTMLElement): Promise<void> {
                       { id: "comparison" },
                       h("h2", { id: "comparison-title" }, "Comparison"),
                       ...comparisons(comparison),
+                      ...overlaid(results),
                   ),
               ];
     const [only] = results;
     if (only !== undefined && results.length === 1) {
         const host = h("div", { class: "result", id: "r1" });
-        fill(main, h("h2", {}, only.name), host, ...compared);
+        fill(main, h("h2", {}, only.name), host, ...comparing);
         await showOf(
             report,
             only,
@@ -144,7 +153,7 @@ async function page(report: Report, main: HTMLElement): Promise<void> {
         const id = ids[place] ?? "r";
         return folded(id, result.name, result, "h2", showOf(report, result, id));
     });
-    fill(main, h("h2", {}, "Results"), overview("Results", entries), ...compared, ...details);
+    fill(main, h("h2", {}, "Results"), overview("Results", entries), ...comparing, ...details);
 }
 
 /** The title of the browser's tab: what the report comes to. */

@@ -1,6 +1,6 @@
 /** A chart of messages: a lifeline for each sequence of the client, one for the server, and time running downward. */
 
-import { type Child, h, svg, table, unfolding } from "./dom.ts";
+import { NO_NUMBERS, type Child, h, svg, table, unfolding } from "./dom.ts";
 import { cut, duration, moment, visible } from "./format.ts";
 import type { LaneModel } from "./lanes/model.ts";
 import type { Chosen, Lifeline, Message } from "./messages.ts";
@@ -130,7 +130,7 @@ function messageTable(model: LaneModel, chosen: Chosen): HTMLElement {
         message.isResponse ? "response" : "request",
         words(message) + (message.isAccused ? " (the violation)" : ""),
     ]);
-    return table("Messages around the violation", ["at", "sequence", "request", "kind", "words"], rows, 9);
+    return table("Messages around the violation", ["at", "sequence", "request", "kind", "words"], rows, NO_NUMBERS);
 }
 
 /** The chart of the messages around a violation, with a table of the same. */

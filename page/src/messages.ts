@@ -30,7 +30,7 @@ export interface Chosen {
 const OTHERS_MAX = 3;
 /** Steps of its own sequence before and after the accused one. */
 const OWN_STEPS = 6;
-const MESSAGES_MAX = 40;
+const MESSAGES_MAX = 32;
 
 /** Collects what a cause names: sequences, requests, and correlation IDs. */
 function named(value: Json | undefined, found: { names: string[]; ids: string[] }): void {

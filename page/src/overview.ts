@@ -1,6 +1,6 @@
 /** The table of several results, or of a suite's scenarios. */
 
-import { type Cell, type Child, h, link, table } from "./dom.ts";
+import { type Cell, NO_NUMBERS, type Child, h, link, table } from "./dom.ts";
 import { count, duration, rate } from "./format.ts";
 import { type JsonObject, isObject, list, number, object, text } from "./json.ts";
 import { badge } from "./summary.ts";
@@ -60,7 +60,7 @@ export function overview(caption: string, entries: readonly Entry[]): HTMLElemen
         caption,
         ["result", "verdict", "requests", "violations", "step p99", "goodput", "time", "note"],
         entries.map(cells),
-        9,
+        NO_NUMBERS,
     );
 }
 

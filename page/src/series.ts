@@ -3,7 +3,7 @@
 import { ChartGroup, type ChartOptions, type Line, type Moment, chart } from "./charts.ts";
 import { type Child, h, table, unfolding } from "./dom.ts";
 import { bytes, duration, rate, short } from "./format.ts";
-import { type JsonObject, list, number, object, text } from "./json.ts";
+import { type JsonObject, isObject, list, number, object, text } from "./json.ts";
 import type { ColourName } from "./theme.ts";
 
 type Row = JsonObject;
@@ -11,6 +11,8 @@ type Row = JsonObject;
 export interface Series {
     rows: readonly Row[];
     group: ChartGroup;
+    /** Whether the model gives several responses to a request, so that the first one is something of its own. */
+    hasFirstResponses: boolean;
 }
 
 /** Moments of a run that all charts mark: phases, and when the server was away. */
@@ -33,7 +35,8 @@ export function seriesOf(document: JsonObject): Series | null {
     }
     const times = rows.map((row) => (number(row["at_s"]) ?? 0) + (number(row["lasts_s"]) ?? 1) / 2);
     const until = (number(last["at_s"]) ?? 0) + (number(last["lasts_s"]) ?? 1);
-    return { rows, group: new ChartGroup(times, until, momentsOf(document)) };
+    const hasFirstResponses = isObject(object(document["latency_us"])["first_response"]);
+    return { rows, group: new ChartGroup(times, until, momentsOf(document)), hasFirstResponses };
 }
 
 function column(rows: readonly Row[], name: string): (number | null)[] {
@@ -57,6 +60,7 @@ interface Plan {
 }
 
 const DASH = [6, 4];
+const FIRST_RESPONSE = "First response to START";
 
 function latencyPlan(rows: readonly Row[], title: string, name: string): Plan {
     return {
@@ -79,7 +83,7 @@ function plans(rows: readonly Row[]): Plan[] {
         latencyPlan(rows, "Latency of steps", "step"),
         latencyPlan(rows, "Latency of sequences", "sequence"),
         latencyPlan(rows, "Wait for a slot", "wait_for_slot"),
-        latencyPlan(rows, "First response to START", "first_response"),
+        latencyPlan(rows, FIRST_RESPONSE, "first_response"),
         {
             section: "throughput",
             title: "Throughput and goodput",
@@ -193,9 +197,9 @@ function optionsOf(plan: Plan): ChartOptions | null {
 }
 
 /** The charts of a section that have data: latency, throughput, server or resources. */
-export function charts({ rows, group }: Series, section: string): HTMLElement[] {
+export function charts({ rows, group, hasFirstResponses }: Series, section: string): HTMLElement[] {
     const options = plans(rows)
-        .filter((plan) => plan.section === section)
+        .filter((plan) => plan.section === section && (hasFirstResponses || plan.title !== FIRST_RESPONSE))
         .map(optionsOf);
     return options.filter((its) => its !== null).map((its) => chart(its, group));
 }
@@ -216,4 +220,31 @@ export function seriesTable({ rows }: Series): Child {
             table("The series", names, cells),
         ];
     });
+}
+
+/** Charts of two runs over each other: what a user feels in each second. Empty where one of them has no series, or other intervals. */
+export function compared(old: JsonObject, now: JsonObject): HTMLElement[] {
+    const [before, after] = [seriesOf(old), seriesOf(now)];
+    if (before === null || after === null || before.rows[0]?.["lasts_s"] !== after.rows[0]?.["lasts_s"]) {
+        return [];
+    }
+    const { group, rows } = before.rows.length >= after.rows.length ? before : after;
+    const padded = (values: (number | null)[]): (number | null)[] => rows.map((_, place) => values[place] ?? null);
+    const both = (title: string, unit: Plan["unit"], of: (rows: readonly Row[]) => (number | null)[]): Plan => ({
+        section: "comparison",
+        title,
+        unit,
+        lines: [
+            ["old", padded(of(before.rows)), "series-1"],
+            ["new", padded(of(after.rows)), "series-2", DASH],
+        ],
+    });
+    const all = [
+        both("p99 of steps, old and new", duration, (its) => column(its, "step_p99_us")),
+        both("Good responses, old and new", rate, (its) => perSecond(its, "good")),
+    ];
+    return all
+        .map(optionsOf)
+        .filter((its) => its !== null)
+        .map((its) => chart(its, group));
 }

@@ -1,6 +1,6 @@
 /** The summary of a run: checks, doubts, thresholds, claims, patterns, and where the time of a step goes. */
 
-import { type Cell, type Child, h, table } from "./dom.ts";
+import { type Cell, NO_NUMBERS, type Child, h, table } from "./dom.ts";
 import { bytes, count, duration, percent, rate, short } from "./format.ts";
 import { type JsonObject, isObject, list, number, object, text, texts, word } from "./json.ts";
 
@@ -49,7 +49,10 @@ function checks(document: JsonObject): Child {
         badge((text(check["outcome"]) ?? "").replace("not-checked", "not checked")),
         text(check["says"]) ?? "",
     ]);
-    return rows.length > 0 && table("What was checked besides the responses", ["check", "outcome", "result"], rows, 9);
+    return (
+        rows.length > 0 &&
+        table("What was checked besides the responses", ["check", "outcome", "result"], rows, NO_NUMBERS)
+    );
 }
 
 function doubts(document: JsonObject): Child[] {
@@ -109,7 +112,7 @@ function thresholds(document: JsonObject): Child[] {
     return [
         h("h4", {}, "Thresholds"),
         rows.length > 0
-            ? table("Thresholds", ["fails if", "outcome", "measured", "where"], rows, 9)
+            ? table("Thresholds", ["fails if", "outcome", "measured", "where"], rows, NO_NUMBERS)
             : h("ul", {}, ...missed.map((words) => h("li", {}, words))),
     ];
 }
@@ -131,7 +134,7 @@ function claims(document: JsonObject): Child[] {
         ? []
         : [
               h("h4", {}, "Claims"),
-              table("Claims", ["the run exercised", "times", "at least", "outcome", "what helps"], rows, 9),
+              table("Claims", ["the run exercised", "times", "at least", "outcome", "what helps"], rows, NO_NUMBERS),
           ];
 }
 
@@ -169,6 +172,9 @@ const PARTS: readonly [name: string, words: string, tone: string][] = [
     ["outside", "network and client", "series"],
 ];
 
+/** A part that is a smaller share of the mean step is left out. */
+const LEAST_PART = 0.0005;
+
 /** The parts of the mean step as a bar and in words; `null` where they are not known. */
 export function meanStep(document: JsonObject): Child[] {
     const mean = object(document["mean_step_us"]);
@@ -185,7 +191,7 @@ export function meanStep(document: JsonObject): Child[] {
     }
     const all = { ...mean, ...object(mean["server"]) };
     const parts = PARTS.map(([name, label, tone]) => ({ label, tone, us: number(all[name]) ?? 0 })).filter(
-        ({ us }) => us > 0,
+        ({ us }) => us >= total * LEAST_PART,
     );
     const bar = h("div", { class: "parts", "aria-hidden": "true" });
     for (const { us, tone, label } of parts) {
@@ -233,7 +239,7 @@ function longestWait(document: JsonObject): Child[] {
             {},
             `The START of correlation ID ${word(its["correlation_id"]) ?? "?"} at ${duration(number(its["at_us"]))} waited ${duration(number(its["waited_us"]))}. All slots were taken. These sequences held them meanwhile:`,
         ),
-        table("Holders of the slots", ["correlation ID", "slot", "held for", "population"], holders, 9),
+        table("Holders of the slots", ["correlation ID", "slot", "held for", "population"], holders, NO_NUMBERS),
     ];
 }
 

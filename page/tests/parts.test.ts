@@ -163,7 +163,7 @@ test("the messages around a violation are its own, and those of the sequences th
         ["own", "slot", "slot"],
     );
     assert.equal(plain.messages.filter((message) => message.isAccused).length, 1);
-    assert.ok(plain.messages.length <= 40);
+    assert.ok(plain.messages.length <= 32);
     const clues = [{ type: "state-of", state: 1, step: 1, sequence: { worker: 1, context: 0, sequence: 2 }, id: 101 }];
     const named = messagesAround(model, { ...violation, explanations: [{ cause: "leaked-state", clues }] });
     assert.equal(named?.lines[1]?.why, "cause");
