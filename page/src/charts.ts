@@ -259,8 +259,11 @@ export function chart(options: ChartOptions, group: ChartGroup): HTMLElement {
             made.setSize({ width, height: HEIGHT });
         }
     });
-    group.onChange(() => made?.redraw(false, true));
-    group.onChange(() => made?.setScale("x", { min: group.span.from, max: group.span.until }));
+    group.onChange(() => {
+        plot.dataset["from"] = String(group.span.from);
+        plot.dataset["until"] = String(group.span.until);
+        made?.setScale("x", { min: group.span.from, max: group.span.until });
+    });
     onColours(() => made?.redraw(false, true));
     group.zoomWithWheel(plot, (event) => {
         const box = made?.over.getBoundingClientRect();

@@ -174,9 +174,37 @@ test("keys move the cursor of a chart, and zoom all charts", async () => {
         await figure.locator("[aria-live]").innerText(),
         new RegExp(`^0.5 s: responses ${series[0]?.["responses"] ?? 0}/s`),
     );
+    const until = series.length;
+    const others = page.getByRole("application", { name: /^Memory/ });
     await plot.press("+");
-    const whole = page.getByRole("button", { name: "Whole run" }).first();
-    await whole.click();
+    assert.ok(Number(await others.getAttribute("data-from")) > 0);
+    await page.getByRole("button", { name: "Whole run" }).first().click();
+    assert.deepEqual(
+        [await others.getAttribute("data-from"), await others.getAttribute("data-until")],
+        ["0", String(until)],
+    );
+});
+
+test("a drag over a chart zooms all charts, and a double click shows the whole run", async () => {
+    const { page } = await opened();
+    const plot = page.getByRole("application", { name: /^Throughput and goodput/ });
+    const others = page.getByRole("application", { name: /^Memory/ });
+    await plot.locator(".u-over").waitFor();
+    await plot.scrollIntoViewIfNeeded();
+    const box = await plot.locator(".u-over").boundingBox();
+    assert.ok(box);
+    const middle = box.y + box.height / 2;
+    await page.mouse.move(box.x + box.width / 3, middle);
+    await page.mouse.down();
+    await page.mouse.move(box.x + (box.width * 2) / 3, middle, { steps: 5 });
+    await page.mouse.up();
+    const [from, until] = [
+        Number(await others.getAttribute("data-from")),
+        Number(await others.getAttribute("data-until")),
+    ];
+    assert.ok(Math.abs(from - 1) < 0.05 && Math.abs(until - 2) < 0.05, `${from} to ${until}`);
+    await page.mouse.dblclick(box.x + box.width / 2, middle);
+    assert.equal(await others.getAttribute("data-from"), "0");
 });
 
 test("the wheel zooms around the pointer once the figure has the focus", async () => {
