@@ -140,6 +140,13 @@ export function table(
     );
 }
 
+/** A table without the columns in which every cell is an empty text. */
+export function tableOfUsed(caption: string, head: readonly string[], rows: readonly (readonly Cell[])[]): HTMLElement {
+    const isUsed = head.map((_, place) => rows.some((row) => row[place] !== ""));
+    const kept = <Item>(items: readonly Item[]): Item[] => items.filter((_, place) => isUsed[place]);
+    return table(caption, kept(head), rows.map(kept), NO_NUMBERS);
+}
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** An SVG element. Its attributes are numbers, classes and shapes of this page. */

@@ -1,6 +1,6 @@
 /** The summary of a run: checks, doubts, thresholds, claims, patterns, and where the time of a step goes. */
 
-import { type Cell, NO_NUMBERS, type Child, h, table } from "./dom.ts";
+import { type Cell, NO_NUMBERS, type Child, h, table, tableOfUsed } from "./dom.ts";
 import { bytes, count, duration, percent, rate, short } from "./format.ts";
 import { type JsonObject, isObject, list, number, object, text, texts, word } from "./json.ts";
 
@@ -112,7 +112,7 @@ function thresholds(document: JsonObject): Child[] {
     return [
         h("h4", {}, "Thresholds"),
         rows.length > 0
-            ? table("Thresholds", ["fails if", "outcome", "measured", "where"], rows, NO_NUMBERS)
+            ? tableOfUsed("Thresholds", ["fails if", "outcome", "measured", "where"], rows)
             : h("ul", {}, ...missed.map((words) => h("li", {}, words))),
     ];
 }
@@ -134,7 +134,7 @@ function claims(document: JsonObject): Child[] {
         ? []
         : [
               h("h4", {}, "Claims"),
-              table("Claims", ["the run exercised", "times", "at least", "outcome", "what helps"], rows, NO_NUMBERS),
+              tableOfUsed("Claims", ["the run exercised", "times", "at least", "outcome", "what helps"], rows),
           ];
 }
 
@@ -239,7 +239,7 @@ function longestWait(document: JsonObject): Child[] {
             {},
             `The START of correlation ID ${word(its["correlation_id"]) ?? "?"} at ${duration(number(its["at_us"]))} waited ${duration(number(its["waited_us"]))}. All slots were taken. These sequences held them meanwhile:`,
         ),
-        table("Holders of the slots", ["correlation ID", "slot", "held for", "population"], holders, NO_NUMBERS),
+        tableOfUsed("Holders of the slots", ["correlation ID", "slot", "held for", "population"], holders),
     ];
 }
 

@@ -212,7 +212,7 @@ export function violations(document: JsonObject, around: Surroundings): Child[] 
         link(violationId(around.prefix, group.members[0]?.index ?? 0), group.kind),
         group.cause ?? "not known",
         group.members.length,
-        moment(number(group.members[0]?.violation["at_us"]) ?? 0),
+        moment(number(group.members[0]?.violation["at_us"]) ?? 0, 1e4),
     ]);
     return [
         total > all.length &&

@@ -299,9 +299,9 @@ export class LanesFigure {
         return true;
     }
 
-    /** A moment of a sequence that is in view, around which to zoom; the middle of the view where none is. */
+    /** A moment at which a sequence had its slot and that is in view, around which to zoom; the middle of the view where none is. */
     private middleOf(row: number): number | undefined {
-        const from = Math.max(this.span.from, this.model.beginOf(row));
+        const from = Math.max(this.span.from, this.model.heldAt(row) ?? this.model.beginOf(row));
         const until = Math.min(this.span.until, this.model.overAt(row));
         return from <= until ? (from + until) / 2 : undefined;
     }
