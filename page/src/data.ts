@@ -68,6 +68,8 @@ export interface LaneData {
     until_us: number;
     gaps: [number, number][];
     left_out: number;
+    /** Marks that are not here because a bound was met. */
+    marks_left_out?: number;
     patterns: string[];
     ends: string[];
     outcomes: string[];

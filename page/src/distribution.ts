@@ -41,7 +41,11 @@ function bars(counts: Counts, [lowest, highest]: [number, number], latency: Json
             const isLate = at > WIDTH - 50;
             shapes.push(
                 svg("line", { class: "mark", x1: at, x2: at, y1: 14, y2: HEIGHT - BOTTOM }),
-                svg("text", { class: "tick", x: at, y: 10, "text-anchor": isLate ? "end" : "start" }, words),
+                svg(
+                    "text",
+                    { class: "tick", x: at, y: name === "p99" ? 24 : 10, "text-anchor": isLate ? "end" : "start" },
+                    words,
+                ),
             );
         }
     }

@@ -319,14 +319,20 @@ test("the page says that lanes are no slots where the model does not report slot
 
 test("gaps, left out sequences and more lanes than slots are told", async () => {
     const { lanes: data, document } = simulate();
-    const odd = { ...data, gaps: [[100_000, 200_000]] as [number, number][], left_out: 12, slots: 3 };
+    const odd = {
+        ...data,
+        gaps: [[100_000, 200_000]] as [number, number][],
+        left_out: 12,
+        marks_left_out: 5,
+        slots: 3,
+    };
     const { page } = await reports.show(
         report([{ name: "r", document, lanes: [pack(odd)], lanes_note: "The history was cut." }]),
     );
     const text = await words(page, "#r1-slots");
     assert.match(
         text,
-        /The history was cut\..*more lanes \(4\) than slots \(3\).*Hatched: no events are known in 1 span.*12 sequences are left out/,
+        /The history was cut\..*more lanes \(4\) than slots \(3\).*Hatched: no events are known in 1 span.*12 sequences are left out.*5 marks are left out/,
     );
 });
 

@@ -36,6 +36,7 @@ const NARROW = 4;
 
 const FILLS: Readonly<Record<string, ColourName>> = {
     ended: "held",
+    replaced: "held",
     idle: "waiting",
     rejected: "other",
     cut: "other",
@@ -168,7 +169,8 @@ function drawLane(context: CanvasRenderingContext2D, scene: Scene, scale: Scale,
             context.fillRect(left, top, Math.min(width, scale.x(workedUntil) - left), height);
         }
         const range = width > 8 ? model.stepRange(row) : null;
-        const pixelsOfStep = range === null ? 0 : (end - start) / scale.usPerPixel / Math.max(1, range.count);
+        const pixelsOfStep =
+            range === null ? 0 : ((workedUntil ?? end) - start) / scale.usPerPixel / Math.max(1, range.count);
         if (range !== null && pixelsOfStep >= STEPS_FROM) {
             drawn.steps += drawSteps(context, scene, scale, row, { top, height, left, right });
         } else if (width >= LABEL_FROM) {

@@ -13,6 +13,8 @@ const ENDS: Readonly<Record<string, string>> = {
     idle: "the idle limit ended it",
     rejected: "the server rejected it",
     cut: "the client cut its stream",
+    replaced: "another START on its correlation ID replaced it",
+    disturbed: "a reload or restart of the server ended it",
     open: "not known to be over",
 };
 

@@ -24,9 +24,9 @@ function legend(model: LaneModel): HTMLElement {
         "p",
         { class: "legend" },
         swatch("wait", "START without a response"),
-        swatch("held", "slot held, ended by END"),
+        swatch("held", "slot held, ended by END or replaced by another START"),
         swatch("wait", "slot held until the idle limit"),
-        swatch("other", "cut, rejected, or not known to be over"),
+        swatch("other", "cut, rejected, disturbed, or not known to be over"),
         swatch("bad", "sequence with a violation"),
         ...marks,
     );
@@ -48,6 +48,9 @@ function notes(model: LaneModel, note: string | null): Child[] {
             : null,
         data.left_out > 0
             ? `${counted(data.left_out, "sequence")} are left out, because the report has a bound.`
+            : null,
+        (data.marks_left_out ?? 0) > 0
+            ? `${counted(data.marks_left_out ?? 0, "mark")} are left out, because the report has a bound.`
             : null,
         model.waitsLeftOut > 0
             ? `${counted(model.waitsLeftOut, "wait")} are not drawn, because more sequences waited at a time than there are rows.`
