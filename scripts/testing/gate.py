@@ -32,12 +32,12 @@ UNIT_TESTS = [
     "verifying.tests",
 ]
 # What needs no real server.
-WITHOUT_SERVER = {"lib", *executables.CRATES, "backend", "tool", *executables.BENCHES, "python"}
+WITHOUT_SERVER = {"lib", *executables.CRATES, "backend", "tool", *executables.BENCHES, "python", "page"}
 # Tests that need the files of the wheel silero-vad.
 NEED_SILERO = ["silero_vad_answers_what_one_call_computes"]
-PYTHON, BENCHMARKS, LONG = "python", "benchmarks", "long"
+PYTHON, PAGE, BENCHMARKS, LONG = "python", "page", "benchmarks", "long"
 # What a filter begins with.
-NAMES = [*executables.ORDER, *executables.BENCHES, PYTHON, BENCHMARKS, LONG]
+NAMES = [*executables.ORDER, *executables.BENCHES, PYTHON, PAGE, BENCHMARKS, LONG]
 # A step that takes longer is ended. Each of them takes a tenth of that on a quiet machine with two cores.
 STEP_SECONDS = 1800
 LONG_STEP_SECONDS = 4 * 3600
@@ -203,6 +203,9 @@ def run(filters, is_long=False, is_exact=False):
         if is_wanted(PYTHON):
             with timed(PYTHON, times):
                 step(PYTHON, [sys.executable, "-m", "unittest", "-q", *UNIT_TESTS], results, limit, directory=ROOT / "scripts")
+        if is_wanted(PAGE):
+            with timed(PAGE, times):
+                step(PAGE, [sys.executable, "scripts/page", "test"], results, limit)
         for executable in built.tests:
             if executable.filters(filters) is not None:
                 with timed(executable.name, times):

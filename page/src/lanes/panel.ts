@@ -1,0 +1,149 @@
+/** The panel of one sequence: what became of it, and its steps with values and latencies. */
+
+import { type Child, button, fill, h, link, table } from "../dom.ts";
+import { counted, duration, moment } from "../format.ts";
+import type { LaneModel, Step } from "./model.ts";
+
+/** The most steps that the panel lists at first. */
+const STEPS_SHOWN = 200;
+
+/** How a sequence ended, in words. */
+const ENDS: Readonly<Record<string, string>> = {
+    ended: "ended: the server answered END",
+    idle: "the idle limit ended it",
+    rejected: "the server rejected it",
+    cut: "the client cut its stream",
+    replaced: "another START on its correlation ID replaced it",
+    disturbed: "a reload or restart of the server ended it",
+    open: "not known to be over",
+};
+
+export interface Links {
+    /** Chooses another sequence. */
+    choose: (row: number) => void;
+    close: () => void;
+    /** The ID of the element of a violation; `null` where the page has none. */
+    violation: (index: number) => string | null;
+}
+
+function fact(name: string, ...value: Child[]): HTMLElement {
+    return h("div", {}, h("dt", {}, name), h("dd", {}, ...value));
+}
+
+/** A sentence that says all, for screen readers and tooltips. */
+export function sentence(model: LaneModel, row: number): string {
+    const held = model.heldAt(row);
+    const lane = model.laneOf(row);
+    const where = lane === null ? "never certainly had a slot" : `${model.data.told ? "slot" : "lane"} ${lane}`;
+    const found = model.violationsOf(row);
+    return [
+        `correlation ID ${model.idOf(row)}, sequence ${model.nameOf(row)}`,
+        model.patternOf(row),
+        where,
+        `START sent at ${moment(model.beginOf(row), 1000)}`,
+        `waited ${duration(model.waitEnd(row) - model.beginOf(row))}`,
+        held === null ? null : `held ${duration(model.overAt(row) - held)}`,
+        ENDS[model.endOf(row)] ?? model.endOf(row),
+        found > 0 ? counted(found, "violation") : null,
+    ]
+        .filter((part) => part !== null)
+        .join(", ");
+}
+
+function stepRow(model: LaneModel, step: Step, row: number): Child[] {
+    const flags = [step.isStart && "START", step.isEnd && "END"].filter((flag) => flag !== false).join(" ");
+    return [
+        step.requestId,
+        flags,
+        step.value === null ? "–" : String(step.value),
+        step.answer === null ? "–" : String(step.answer),
+        step.outcome,
+        `+${duration(step.sentAt - model.beginOf(row))}`,
+        step.took === null ? "no response" : duration(step.took),
+        step.slot === null ? "–" : String(step.slot),
+    ];
+}
+
+function steps(model: LaneModel, row: number, most: number): Child[] {
+    const range = model.stepRange(row);
+    if (range === null) {
+        return [h("p", {}, "The report does not have the steps of this sequence.")];
+    }
+    const rows = Array.from({ length: Math.min(range.count, most) }, (_, place) => model.step(row, place))
+        .filter((step) => step !== null)
+        .map((step) => stepRow(model, step, row));
+    const head = ["request", "flags", "value", "response", "outcome", "sent after START", "latency", "slot"];
+    return [table(`Steps of sequence ${model.nameOf(row)}`, head, rows, 5)];
+}
+
+/** The violations that name a sequence, as links. */
+function violations(model: LaneModel, row: number, links: Links): Child[] {
+    const found: Child[] = [];
+    for (const index of model.marks.get("violation")?.indexes ?? []) {
+        const mark = model.mark(index);
+        if (mark.sequence === row && mark.violation !== null) {
+            const id = links.violation(mark.violation);
+            const words = mark.text === "" ? `violation ${mark.violation + 1}` : mark.text;
+            found.push(h("li", {}, id === null ? words : link(id, words)));
+        }
+    }
+    return found.length === 0 ? [] : [h("h5", {}, "Violations"), h("ul", {}, ...found)];
+}
+
+function others(model: LaneModel, row: number, links: Links): Child {
+    const { before, after } = model.neighbours(row);
+    const ofId = model.rowsOfId(model.idOf(row));
+    const place = ofId.indexOf(row);
+    const name = model.data.told ? "slot" : "lane";
+    const choices: [string, number | null | undefined][] = [
+        [`before in this ${name}`, before],
+        [`next in this ${name}`, after],
+        ["earlier of this ID", ofId[place - 1]],
+        ["later of this ID", ofId[place + 1]],
+    ];
+    const buttons = choices.map(([words, other]) =>
+        other === null || other === undefined
+            ? null
+            : button(`${words}: ${model.idOf(other)}`, () => {
+                  links.choose(other);
+              }),
+    );
+    return h("div", { class: "buttons" }, ...buttons);
+}
+
+/** Shows a sequence in the panel. */
+export function show(panel: HTMLElement, model: LaneModel, row: number, links: Links): void {
+    const held = model.heldAt(row);
+    const lane = model.laneOf(row);
+    const range = model.stepRange(row);
+    const all = h("div", {}, ...steps(model, row, STEPS_SHOWN));
+    const left = (range?.count ?? 0) - STEPS_SHOWN;
+    fill(
+        panel,
+        h(
+            "div",
+            { class: "panel-head" },
+            h("h4", {}, `Sequence ${model.nameOf(row)}, correlation ID ${model.idOf(row)}`),
+            button("Close", links.close),
+        ),
+        h(
+            "dl",
+            { class: "facts" },
+            fact("pattern", model.patternOf(row)),
+            fact("end", ENDS[model.endOf(row)] ?? model.endOf(row)),
+            fact(model.data.told ? "slot" : "drawn in lane", lane ?? "it never certainly had one"),
+            fact("START sent", moment(model.beginOf(row), 1000)),
+            fact("wait for the response to START", duration(model.waitEnd(row) - model.beginOf(row))),
+            fact("slot certainly held", held === null ? "never" : duration(model.overAt(row) - held)),
+            fact("steps", range === null ? "not in the report" : range.count),
+        ),
+        ...violations(model, row, links),
+        others(model, row, links),
+        all,
+        left > 0 &&
+            button(`Show ${left} more steps`, () => {
+                fill(all, ...steps(model, row, Infinity));
+            }),
+    );
+    panel.hidden = false;
+}

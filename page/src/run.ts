@@ -1,0 +1,187 @@
+/** The sections of one run. */
+
+import { configuration } from "./configuration.ts";
+import type { Report, Result } from "./data.ts";
+import { type Child, add, fill, h, link } from "./dom.ts";
+import { distribution, percentiles } from "./distribution.ts";
+import { heatMap } from "./heatmap.ts";
+import { inflate } from "./inflate.ts";
+import { type JsonObject, number, text } from "./json.ts";
+import type { LanesFigure } from "./lanes/figure.ts";
+import { LaneModel } from "./lanes/model.ts";
+import { lanesSection } from "./lanes/section.ts";
+import { patterns } from "./patterns.ts";
+import { type Series, charts, seriesOf, seriesTable } from "./series.ts";
+import { summary } from "./summary.ts";
+import { verdictOf } from "./verdict.ts";
+import { type Surroundings, violationId, violations } from "./violations.ts";
+
+/** A section of a result: its name in the list of sections, and its content. */
+interface Section {
+    id: string;
+    title: string;
+    content: Child[];
+}
+
+/** The line of the verdict. */
+export function verdictLine(document: JsonObject): HTMLElement {
+    const { word, tone, sentence } = verdictOf(document);
+    return h("p", { class: `verdict ${tone}` }, h("strong", {}, word), `: ${sentence}`);
+}
+
+/** What the reader has to know before anything else: that the run goes on, or was interrupted. */
+function warnings(document: JsonObject): Child[] {
+    const isWhole = document["complete"] !== false;
+    return [
+        !isWhole &&
+            h(
+                "p",
+                { class: "note strong" },
+                "This is a checkpoint: it says what the run had shown by then. The run had not ended, or its end is not known.",
+            ),
+    ];
+}
+
+/** The target of a run, in a line. */
+function target(document: JsonObject): string {
+    const model = document["model"] as JsonObject | undefined;
+    const name = text(model?.["name"]);
+    const server = text(document["server_version"]);
+    const scenario = text(document["scenario_name"]);
+    return [name, server === null ? null : `on ${server}`, scenario === null ? null : `scenario ${scenario}`]
+        .filter((part) => part !== null)
+        .join(", ");
+}
+
+class RunView {
+    readonly prefix: string;
+    private readonly document: JsonObject;
+    private model: LaneModel | null = null;
+    private figure: LanesFigure | null = null;
+    private why: string | null;
+
+    constructor(
+        private readonly report: Report,
+        private readonly result: Result,
+        prefix: string,
+    ) {
+        this.prefix = prefix;
+        this.document = result.document;
+        this.why = result.lanesNote;
+    }
+
+    /** Unpacks the sequences where the report has them. */
+    async unpack(): Promise<void> {
+        const packed = this.result.lanes[0];
+        if (packed !== null && packed !== undefined) {
+            try {
+                this.model = new LaneModel(await inflate(packed));
+            } catch (problem) {
+                this.why = problem instanceof Error ? problem.message : String(problem);
+            }
+        }
+    }
+
+    private surroundings(): Surroundings {
+        return {
+            report: this.report,
+            prefix: this.prefix,
+            lanes: () => this.model,
+            lanesNote: () => this.why,
+            showSequence: (row) => {
+                this.figure?.zoomTo(row);
+                this.figure?.element.scrollIntoView({ block: "center" });
+            },
+        };
+    }
+
+    private lanes(): Child[] {
+        if (this.model === null) {
+            return [
+                h(
+                    "p",
+                    { class: "note" },
+                    this.why ?? "This report has no sequences: it was made from a result without its history.",
+                ),
+            ];
+        }
+        const kept = (this.document["violations"] as unknown[] | undefined)?.length ?? 0;
+        const { content, figure } = lanesSection(this.model, this.result, (index) =>
+            index < kept ? violationId(this.prefix, index) : null,
+        );
+        this.figure = figure;
+        return content;
+    }
+
+    private latency(series: Series | null): Child[] {
+        const drawn = series === null ? [] : charts(series, "latency");
+        return [
+            percentiles(this.document),
+            series !== null && drawn.length > 0 && series.group.toolbar(),
+            h("div", { class: "charts" }, ...drawn),
+            series !== null && heatMap(series),
+            distribution(series, this.document),
+            series === null &&
+                h("p", { class: "note" }, "This result has no series, so nothing can be drawn over time."),
+        ];
+    }
+
+    sections(): Section[] {
+        const { document, prefix } = this;
+        const series = seriesOf(document);
+        const of = (section: string): Child[] => {
+            const drawn = series === null ? [] : charts(series, section);
+            return drawn.length > 0 ? [h("div", { class: "charts" }, ...drawn)] : [];
+        };
+        const found = violations(document, this.surroundings());
+        const sections: [string, string, Child[]][] = [
+            ["summary", "Summary", summary(document)],
+            ["violations", "Violations", (number(document["violation_count"]) ?? 0) > 0 ? found : []],
+            ["latency", "Latency", this.latency(series)],
+            ["throughput", "Throughput and goodput", of("throughput")],
+            ["server", "Queue, compute, batches and backlog", of("server")],
+            ["resources", "Memory and CPU", of("resources")],
+            ["patterns", "Sequences by pattern and outcome", patterns(document)],
+            ["slots", "Slots", this.lanes()],
+            ["configuration", "Configuration and replay", configuration(document)],
+        ];
+        if (series !== null) {
+            sections.find(([id]) => id === "resources")?.[2].push(seriesTable(series));
+        }
+        return sections
+            .filter(([, , content]) => content.length > 0)
+            .map(([id, title, content]) => ({ id: `${prefix}-${id}`, title, content }));
+    }
+}
+
+/** The list of the sections, and the sections themselves. */
+export function laidOut(sections: readonly Section[], label: string, level: "h2" | "h3"): Child[] {
+    return [
+        h("nav", { class: "sections", "aria-label": label }, ...sections.map(({ id, title }) => link(id, title))),
+        ...sections.map(({ id, title, content }) =>
+            h("section", { class: "part-section", id }, h(level, { id: `${id}-title` }, title), ...content),
+        ),
+    ];
+}
+
+/** Shows a run in an element; it is filled once the sequences are unpacked. */
+export async function showRun(
+    host: HTMLElement,
+    report: Report,
+    result: Result,
+    prefix: string,
+    withVerdict: boolean,
+): Promise<void> {
+    const view = new RunView(report, result, prefix);
+    const { document } = result;
+    fill(host, h("p", { class: "muted" }, "Unpacking the sequences…"));
+    await view.unpack();
+    fill(host);
+    add(host, [
+        withVerdict && verdictLine(document),
+        h("p", { class: "muted" }, target(document)),
+        ...warnings(document),
+        ...laidOut(view.sections(), `Sections of ${result.name}`, "h3"),
+    ]);
+    host.dataset["state"] = "shown";
+}

@@ -1,0 +1,82 @@
+/** Opens reports in a headless Chromium. */
+
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+import { type Browser, type BrowserContextOptions, type Page, chromium } from "playwright-core";
+
+import { filled, page as template } from "../build.mjs";
+
+const VARIABLE = "SEQUENCE_STRESS_CHROMIUM";
+const INSTALLED = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+
+const UNPACKED = join(process.cwd(), "node_modules/.cache/chromium");
+
+/** The program of the browser with its arguments: the one that the variable names, an installed one, or the one of the npm package. */
+async function program(): Promise<{ executablePath: string; args: string[] }> {
+    const named = process.env[VARIABLE];
+    const found = named !== undefined && named !== "" ? named : INSTALLED.find((path) => existsSync(path));
+    if (found !== undefined) {
+        return { executablePath: found, args: ["--no-sandbox"] };
+    }
+    // The package unpacks the browser into the folder for temporary files, and the libraries that it needs only if it believes to be in a
+    // cloud function. An own folder keeps other users of the package apart.
+    process.env["TMPDIR"] = UNPACKED;
+    process.env["AWS_EXECUTION_ENV"] ??= "AWS_Lambda_nodejs20.x";
+    mkdirSync(UNPACKED, { recursive: true });
+    const { default: packed } = await import("@sparticuz/chromium");
+    return { executablePath: await packed.executablePath(), args: ["--no-sandbox", "--disable-dev-shm-usage"] };
+}
+
+export class Reports {
+    private constructor(
+        private readonly browser: Browser,
+        private readonly folder: string,
+        private readonly html: string,
+    ) {}
+
+    static async open(): Promise<Reports> {
+        const html = await template();
+        const browser = await chromium.launch({ ...(await program()), headless: true });
+        return new Reports(browser, mkdtempSync(join(tmpdir(), "report-")), html);
+    }
+
+    /** Closes the windows that are open. */
+    async closePages(): Promise<void> {
+        await Promise.all(this.browser.contexts().map((context) => context.close()));
+    }
+
+    async close(): Promise<void> {
+        await this.browser.close();
+        rmSync(this.folder, { recursive: true, force: true });
+    }
+
+    /** Opens a report of data in a new window. Each word in the console and each request of the page is an entry of `said`. */
+    async show(data: unknown, options: BrowserContextOptions = {}): Promise<Opened> {
+        const file = join(this.folder, `${crypto.randomUUID()}.html`);
+        writeFileSync(file, filled(this.html, data));
+        const context = await this.browser.newContext({ viewport: { width: 1400, height: 900 }, ...options });
+        context.setDefaultTimeout(15_000);
+        const page = await context.newPage();
+        const said: string[] = [];
+        page.on("console", (message) => said.push(`${message.type()}: ${message.text()}`));
+        page.on("pageerror", (error) => said.push(`error: ${error.message}`));
+        page.on("request", (request) => {
+            if (!/^(file|data|blob):/.test(request.url())) {
+                said.push(`request: ${request.url()}`);
+            }
+        });
+        const url = pathToFileURL(file).href;
+        await page.goto(url);
+        await page.waitForFunction(() => document.documentElement.dataset["state"] !== undefined);
+        return { page, said, url };
+    }
+}
+
+export interface Opened {
+    page: Page;
+    said: string[];
+    url: string;
+}

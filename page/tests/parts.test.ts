@@ -1,0 +1,187 @@
+/** Tests of the parts that need no browser. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { bound, countsOf, range, sum } from "../src/buckets.ts";
+import { readReport } from "../src/data.ts";
+import { bytes, change, clock, duration, moment, visible } from "../src/format.ts";
+import { flawOf } from "../src/inflate.ts";
+import { type JsonObject, parse } from "../src/json.ts";
+import { LaneModel } from "../src/lanes/model.ts";
+import { Track, packed } from "../src/lanes/track.ts";
+import { messagesAround } from "../src/messages.ts";
+import { Span, ticks } from "../src/span.ts";
+import { kindOf, verdictOf } from "../src/verdict.ts";
+import { simulate, simulated } from "./generator.ts";
+
+test("times and sizes have the unit that fits", () => {
+    const times = [0, 412, 3410, 341_000, 1_713_000, 125e6, 8.5 * 3600e6].map(duration);
+    assert.deepEqual(times, ["0", "412 µs", "3.41 ms", "341 ms", "1.71 s", "2 min 5 s", "8 h 30 min"]);
+    assert.deepEqual([bytes(0), bytes(999), bytes(79_400_000), bytes(null)], ["0", "999 bytes", "79.4 MB", "–"]);
+    assert.deepEqual([change(1.23), change(0.9), change(null)], ["+23 %", "−10 %", "–"]);
+    assert.equal(clock("2026-11-26T16:23:17Z"), "2026-11-26 16:23:17 UTC");
+    assert.deepEqual([moment(1_233_456, 10), moment(1_233_456, 1e7)], ["1.233456 s", "1.2 s"]);
+});
+
+test("hidden characters are made visible, and others stay", () => {
+    assert.equal(visible("a\u0000b\u202ec\nd<e>é"), "a\u2400b⟨U+202E⟩c\nd<e>é");
+});
+
+test("a whole number that a number cannot hold stays exact where the engine gives its source", () => {
+    const seed = (parse('{"seed": 18446744073709551615, "small": 7}') as { seed: unknown; small: unknown }).seed;
+    const version = Number(process.versions.node.split(".")[0]);
+    assert.ok(version >= 21 ? seed === "18446744073709551615" : seed === 18446744073709552000);
+});
+
+test("data of another form are refused with what to do next", () => {
+    assert.throws(() => readReport("{}"), /empty template.*sequence-stress report/);
+    assert.throws(() => readReport('{"form": 2}'), /form 1.*form 2.*again/);
+    assert.equal(readReport(JSON.stringify(simulated())).results.length, 1);
+});
+
+test("latencies fall into four buckets to each doubling", () => {
+    assert.deepEqual([40, 41, 42, 43, 44].map(bound), [1024, 1218, 1448, 1722, 2048]);
+    const counts = countsOf({ step_counts: { "1024": 3, "1218": 17 } });
+    assert.deepEqual(
+        [...(counts ?? [])],
+        [
+            [40, 3],
+            [41, 17],
+        ],
+    );
+    assert.equal(countsOf({}), null);
+    assert.deepEqual(range(sum([counts ?? new Map(), new Map([[50, 1]])])), [40, 50]);
+});
+
+test("a span stays within the whole, and a zoom keeps its moment in place", () => {
+    const span = new Span(0, 1_000_000);
+    span.zoom(0.1, 300_000);
+    assert.deepEqual([span.from, span.until], [270_000, 370_000]);
+    span.pan(-10);
+    assert.deepEqual([span.from, span.until], [0, 100_000]);
+    span.zoom(1e-9, 50_000);
+    assert.equal(Math.round(span.length), 50);
+    span.zoom(1e12);
+    assert.ok(span.isWhole);
+    assert.deepEqual(ticks(0, 10, 5), [0, 2, 4, 6, 8, 10]);
+});
+
+test("a track visits what is in view, and one row for each pixel", () => {
+    const rows = Array.from({ length: 100_000 }, (_, row) => row);
+    const track = new Track(
+        rows,
+        (row) => row * 10,
+        (row) => row * 10 + 8,
+    );
+    const seen: number[] = [];
+    track.visit(500, 540, 0, (row) => seen.push(row));
+    assert.deepEqual(seen, [50, 51, 52, 53, 54]);
+    let visited = 0;
+    track.visit(0, 1_000_000, 1_000_000 / 1200, () => (visited += 1));
+    assert.ok(visited > 1000 && visited <= 1201, String(visited));
+    assert.equal(track.indexAt(503, 0), 50);
+    assert.equal(track.indexAt(509, 0), null);
+    assert.equal(track.indexAt(509, 2), 51);
+    assert.equal(track.indexOf(77, 770), 77);
+});
+
+test("a track finds its rows with few comparisons, not by a scan", () => {
+    const rows = Array.from({ length: 100_000 }, (_, row) => row);
+    const track = new Track(
+        rows,
+        (row) => row * 10,
+        (row) => row * 10 + 8,
+    );
+    let reads = 0;
+    const counted = new Proxy(Reflect.get(track, "reach") as Float64Array, {
+        get: (target, key) => {
+            reads += typeof key === "string" && /^\d+$/.test(key) ? 1 : 0;
+            return Reflect.get(target, key) as unknown;
+        },
+    });
+    Reflect.set(track, "reach", counted);
+    track.visit(700_000, 700_100, 1, () => undefined);
+    assert.ok(reads > 0 && reads < 200, String(reads));
+});
+
+test("waits that overlap get rows of their own, as few as can be", () => {
+    const spans = [
+        [0, 10],
+        [5, 15],
+        [10, 20],
+        [11, 12],
+    ] as const;
+    const { tracks, left } = packed(
+        [0, 1, 2, 3],
+        (row) => spans[row]?.[0] ?? 0,
+        (row) => spans[row]?.[1] ?? 0,
+        2,
+    );
+    assert.deepEqual(
+        tracks.map((track) => [...track.rows]),
+        [[0, 2], [1]],
+    );
+    assert.deepEqual(left, [3]);
+});
+
+test("the model has the moments, names and neighbours of sequences", () => {
+    const { lanes } = simulate();
+    const model = new LaneModel(lanes);
+    assert.equal(model.count, 300);
+    assert.equal(
+        model.lanes.reduce((all, lane) => all + lane.length, 0),
+        lanes.sequences.lane.filter((lane) => lane >= 0).length,
+    );
+    const row = model.rowNamed("2-0-3-1") ?? -1;
+    assert.equal(model.nameOf(row), "2-0-3");
+    assert.equal(model.step(row, 1)?.requestId, "2-0-3-1");
+    assert.ok(model.rowsOfId("201").includes(row));
+    const { after } = model.neighbours(row);
+    assert.ok(after !== null && model.laneOf(after) === model.laneOf(row));
+    assert.ok((model.heldAt(after) ?? 0) >= model.overAt(row));
+    assert.equal(model.neighbours(after).before, row);
+});
+
+test("damaged lane data are told", () => {
+    const { lanes } = simulate({ sequences: 5 });
+    assert.equal(flawOf(lanes), null);
+    assert.match(flawOf({ ...lanes, steps: { ...lanes.steps, took: [] } }) ?? "", /different lengths/);
+    assert.match(flawOf({ ...lanes, marks: {} }) ?? "", /lacks a column/);
+    assert.match(flawOf(7) ?? "", /no object/);
+});
+
+test("the messages around a violation are its own, and those of the sequences that shared its slot or that the cause names", () => {
+    const { lanes, document } = simulate();
+    const model = new LaneModel(lanes);
+    const [violation] = document["violations"] as JsonObject[];
+    assert.ok(violation);
+    const plain = messagesAround(model, violation);
+    assert.ok(plain);
+    assert.deepEqual(
+        plain.lines.map((line) => line.why),
+        ["own", "slot", "slot"],
+    );
+    assert.equal(plain.messages.filter((message) => message.isAccused).length, 1);
+    assert.ok(plain.messages.length <= 32);
+    const clues = [{ type: "state-of", state: 1, step: 1, sequence: { worker: 1, context: 0, sequence: 2 }, id: 101 }];
+    const named = messagesAround(model, { ...violation, explanations: [{ cause: "leaked-state", clues }] });
+    assert.equal(named?.lines[1]?.why, "cause");
+    const untold = messagesAround(new LaneModel(simulate({ told: false }).lanes), violation);
+    assert.deepEqual(
+        untold?.lines.map((line) => line.why),
+        ["own"],
+    );
+    assert.equal(messagesAround(model, { kind: "server-died" }), null);
+});
+
+test("verdicts of runs, suites and searches", () => {
+    assert.equal(
+        verdictOf({ verdict: "valid", requests: 3, seed: 1 }).sentence,
+        "3 responses checked, no violations (seed 1)",
+    );
+    assert.equal(verdictOf({ verdict: "valid", missed_thresholds: ["step.p99"] }).tone, "bad");
+    assert.equal(verdictOf({ verdict: "unknown" }).word, "UNKNOWN");
+    assert.equal(kindOf({ scenarios: [] }), "suite");
+    assert.equal(verdictOf({ trials: [], exit_code: 0, limit: "between 1 and 2" }).word, "LIMIT");
+});
