@@ -28,4 +28,6 @@ pub mod cli;
 mod compare;
 pub mod report;
 
+mod tui;
+
 pub mod commands;

@@ -15,6 +15,7 @@ mod proxy;
 mod replay;
 mod repository;
 mod scenarios;
+mod screen;
 mod serve;
 mod signals;
 mod stress;

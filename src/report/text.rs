@@ -21,7 +21,10 @@ use crate::{probe::PendingRequests, run::End};
 use workload::wording::{counted, wrapped};
 
 pub use self::violations::LiveLines;
-pub(crate) use self::{header::write_preflight, violations::write_violation};
+pub(crate) use self::{
+    header::write_preflight,
+    violations::{violation_line, violation_lines, write_violation},
+};
 
 pub(super) const BOLD: Style = Style::new().bold();
 pub(super) const RED: Style = AnsiColor::Red.on_default().bold();
@@ -79,21 +82,32 @@ pub(crate) fn write_text(summary: &Summary, extent: Extent, out: &mut impl io::W
     writeln!(out, "replay: {}", summary.replay)
 }
 
-/// The verdict, and then each missed threshold.
-fn write_verdict(summary: &Summary, columns: usize, out: &mut impl io::Write) -> io::Result<()> {
+/// The verdict, and why it is this one; of a run that goes on, if nothing changed any more.
+pub(crate) fn verdict_and_why(summary: &Summary) -> (Verdict, String) {
     let tally = &summary.result.tally;
     let total = tally.total();
     let (verdict, doubts) = summary.so_far();
-    let (style, why) = match verdict {
+    let why = match verdict {
         Verdict::Valid => {
             let judged = total.answered() - total.unjudged;
-            (GREEN, format!("{} checked, no violations", counted(judged, "response")))
+            format!("{} checked, no violations", counted(judged, "response"))
         }
         Verdict::Invalid => {
             let kinds: Vec<_> = tally.violations.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-            (RED, format!("{}: {}", counted(tally.violation_count(), "violation"), kinds.join(", ")))
+            format!("{}: {}", counted(tally.violation_count(), "violation"), kinds.join(", "))
         }
-        Verdict::Unknown => (YELLOW, doubts.join("; ")),
+        Verdict::Unknown => doubts.join("; "),
+    };
+    (verdict, why)
+}
+
+/// The verdict, and then each missed threshold.
+fn write_verdict(summary: &Summary, columns: usize, out: &mut impl io::Write) -> io::Result<()> {
+    let (verdict, why) = verdict_and_why(summary);
+    let style = match verdict {
+        Verdict::Valid => GREEN,
+        Verdict::Invalid => RED,
+        Verdict::Unknown => YELLOW,
     };
     let so_far = if summary.result.end == End::NotYet { " SO FAR" } else { "" };
     let word = verdict.to_string().to_uppercase() + so_far;
@@ -115,7 +129,7 @@ fn time(time: std::time::Duration) -> String {
 }
 
 /// A text of at most so many characters.
-pub(super) fn shortened(text: &str, room: usize) -> String {
+pub(crate) fn shortened(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();
     }
