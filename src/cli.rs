@@ -285,6 +285,12 @@ pub struct StressArgs {
     /// Print only the verdict with what limits it, violations and the replay command
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
+    /// Show the run on the whole terminal: rates, slots, backlog, patterns and violations
+    ///
+    /// Keys select and unfold violations, q stops the run, and ? lists all keys. The usual report follows. The view is drawn on standard
+    /// error; if that is no terminal, the usual lines take its place.
+    #[arg(long, conflicts_with_all = ["quiet", "verbose", "find_limit"], help_heading = "Output")]
+    pub tui: bool,
 }
 
 /// The whole help of `--fail-if`.

@@ -29,4 +29,6 @@ mod compare;
 mod reading;
 pub mod report;
 
+mod tui;
+
 pub mod commands;

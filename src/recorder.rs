@@ -2,6 +2,7 @@
 
 mod collector;
 mod gauges;
+mod glance;
 mod goodput;
 mod reach;
 mod series;
@@ -13,9 +14,11 @@ pub(crate) mod trace;
 
 use std::{collections::VecDeque, mem, time::Duration};
 
-pub(crate) use self::collector::{Collected, Collector, Together};
+pub(crate) use self::collector::{Collected, Collector, Glances, Together};
 use self::gauges::parts_of;
 pub(crate) use self::gauges::{Found, Gauges};
+pub(crate) use self::glance::PastSeconds;
+pub use self::glance::{PastSecond, PatternCounts, Patterns};
 pub(crate) use self::goodput::NotGood;
 use self::reach::{Here, Reach};
 #[cfg(test)]
@@ -193,6 +196,7 @@ impl Recorder {
         }
         if let Some(pattern) = self.contexts[index].pattern {
             self.tally.patterns[pattern.index()].indeterminate += *abandoned as u64;
+            self.tally.wrong[pattern.index()] += violations.len() as u64;
         }
         self.contexts[index].is_wronged |= !violations.is_empty();
         match *abandoned as u64 {
@@ -334,6 +338,11 @@ impl Recorder {
     /// What was counted so far.
     pub(crate) fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// What was counted of each pattern so far.
+    pub(crate) fn patterns(&self) -> Patterns {
+        Patterns::of(&self.tally)
     }
 
     pub(crate) fn close(&mut self) -> Tally {

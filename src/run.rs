@@ -35,6 +35,7 @@ use self::{
     resources::{OpenFiles, ensure_program},
     shared::Shared,
 };
+pub use crate::recorder::{PastSecond, PatternCounts, Patterns};
 use crate::{
     frame::{HistoryPlan, HistoryWritten},
     preflight::{Hints, Preflight},
@@ -63,7 +64,7 @@ pub use self::{
     phases::PhaseSpan,
     progress::{Latencies, Progress},
     resources::Memory,
-    so_far::{Asked, SoFar},
+    so_far::{Asked, Glance, SoFar},
 };
 
 /// How often the run is looked at.
@@ -144,6 +145,10 @@ pub trait Observer {
     fn violation(&mut self, _violation: &Violation) {}
     /// How far the run is, some times a second.
     fn progress(&mut self, _progress: &Progress) {}
+    /// A little of what the run has shown so far, as often as [`SoFar::glance_every`] says.
+    fn glance(&mut self, _glance: Glance) {}
+    /// No worker works any more; what is left of the run is to look at the server.
+    fn load_ended(&mut self) {}
     /// What the run has shown so far, to be kept in case that nobody learns its end.
     fn checkpoint(&mut self, _so_far: RunResult) {}
     /// What the run has shown so far, to be told.
@@ -299,6 +304,7 @@ pub async fn run(
         driven
     });
     let Driven { result, withheld, history } = driven.await?;
+    observer.load_ended();
     let result = Box::pin(prepared.conclude(result, withheld, observer, &mut interrupts)).await?;
     Ok(prepared.finish(result, history).await)
 }

@@ -16,6 +16,7 @@ mod proxy;
 mod replay;
 mod repository;
 mod scenarios;
+mod screen;
 mod serve;
 mod signals;
 mod stress;

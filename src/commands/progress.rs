@@ -2,15 +2,24 @@
 
 use std::{
     collections::VecDeque,
-    io::{IsTerminal as _, Write as _, stderr},
+    env,
+    io::{IsTerminal as _, Write as _, stderr, stdin},
     time::Duration,
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
+use tokio::sync::mpsc::UnboundedSender;
 
-use crate::{report::counted, run::Progress};
+use super::{output::say_error, screen::Screen};
+use crate::{
+    report::counted,
+    run::Progress,
+    tui::{About, News, Wish},
+};
 use workload::scenario::{Load, Population, Scenario};
 
+/// What stands in for the view on the whole terminal.
+const INSTEAD: &str = "the run prints lines instead";
 const LINE_EVERY: Duration = Duration::from_secs(5);
 /// The rate that a line on a terminal shows is that of so long; one that stays shows the rate since the one before.
 const RATE_OVER: Duration = Duration::from_secs(1);
@@ -26,6 +35,7 @@ const SILENT: Duration = Duration::from_secs(3);
 pub(super) enum Display {
     Line(ProgressBar, Recent),
     Lines { next: Duration, recent: Recent },
+    Screen(Screen),
     Nothing,
 }
 
@@ -42,6 +52,36 @@ impl Display {
         Self::Line(ProgressBar::no_length().with_style(style), Recent::over(RATE_OVER))
     }
 
+    /// Shows the run on the whole terminal from now on, where that is possible; else a message says why not. What keys ask for goes to
+    /// `wishes`.
+    pub(super) fn show_on_screen(&mut self, about: About, wishes: UnboundedSender<Wish>) {
+        match Screen::show(about, wishes) {
+            Ok(screen) => *self = Self::Screen(screen),
+            Err(error) => say_error(&format!("--tui: the terminal cannot be used: {error}; {INSTEAD}")),
+        }
+    }
+
+    /// Whether the whole terminal can show a run; else a message says why not.
+    pub(super) fn has_screen() -> bool {
+        let is_dumb = env::var("TERM").is_ok_and(|term| term == "dumb");
+        let why = match (stdin().is_terminal(), stderr().is_terminal(), is_dumb) {
+            (true, true, false) => return true,
+            (_, false, _) => "standard error is no terminal",
+            (false, true, _) => "standard input is no terminal",
+            (true, true, true) => "the terminal cannot move its cursor (TERM=dumb)",
+        };
+        say_error(&format!("--tui: {why}; {INSTEAD}"));
+        false
+    }
+
+    /// Has the view on the whole terminal show this. Returns whether there is one.
+    pub(super) fn tell_screen(&self, tell: impl FnOnce(&mut News)) -> bool {
+        if let Self::Screen(screen) = self {
+            screen.tell(tell);
+        }
+        matches!(self, Self::Screen(_))
+    }
+
     /// Takes in how far the run is. `slots` is how many the model has, if that is known.
     pub(super) fn show(&mut self, scenario: &Scenario, slots: Option<u32>, progress: &Progress) {
         match self {
@@ -56,6 +96,10 @@ impl Display {
                     let _ = writeln!(anstream::stderr(), "{}", describe(scenario, slots, progress, &recent));
                 }
             }
+            Self::Screen(screen) => {
+                let left = left(scenario, progress);
+                screen.tell(|news| news.progress(progress.clone(), left));
+            }
             Self::Nothing => {}
         }
     }
@@ -64,13 +108,15 @@ impl Display {
     pub(super) fn suspend(&self, print: impl FnOnce()) {
         match self {
             Self::Line(line, _) => line.suspend(print),
-            Self::Lines { .. } | Self::Nothing => print(),
+            Self::Lines { .. } | Self::Screen(_) | Self::Nothing => print(),
         }
     }
 
-    pub(super) fn finish(&self) {
-        if let Self::Line(line, _) = self {
-            line.finish_and_clear();
+    pub(super) fn finish(&mut self) {
+        match self {
+            Self::Line(line, _) => line.finish_and_clear(),
+            Self::Screen(screen) => screen.finish(),
+            Self::Lines { .. } | Self::Nothing => {}
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    io::{IsTerminal as _, stdout},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -9,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
@@ -22,14 +23,18 @@ use super::{
     output::{Files, check_different, check_history_file, print, print_beside, say_error},
     progress::Display,
     resolve, runtime,
+    screen::restore,
     signals::{Questions, Signals},
 };
 use crate::{
     cli::{EndpointArgs, PID_VARIABLE, StressArgs, quoted, with_hints},
     frame::HistoryPlan,
     preflight::Preflight,
-    report::{Extent, LiveLines, PlantedFault, Summary, describe_absence, write_preflight, write_text},
-    run::{Absence, Asked, MemorySource, Observer, Progress, Restart, RunResult, Setup, SoFar, run},
+    report::{
+        Extent, LiveLines, PlantedFault, Summary, describe_absence, verdict_and_why, write_preflight, write_text,
+    },
+    run::{Absence, Asked, Glance, MemorySource, Observer, Progress, Restart, RunResult, Setup, SoFar, run},
+    tui::{About, Judged, Stage, Wish},
 };
 use oracle::Violation;
 use reference::{Options, Planted, Server};
@@ -45,6 +50,12 @@ const NO_CHECKPOINT: &str =
     "--checkpoint has nothing to write without a file for the result: add --json, --csv, --hdr-log or --junit";
 /// How often a run of hours tells what it has shown so far.
 const VERDICT_EVERY: Duration = Duration::from_secs(3600);
+/// The same where the whole terminal shows the run.
+const VERDICT_ON_SCREEN_EVERY: Duration = Duration::from_secs(5);
+/// How often the slots and patterns that it shows are looked at.
+const GLANCE_EVERY: Duration = Duration::from_millis(500);
+/// What is told while the whole terminal shows the run, and told again after it: the first of it.
+const HELD_MAX: usize = 100;
 /// What a second interrupt exits with: what is known by then.
 const ENDED_WITH_VIOLATIONS: i32 = 1;
 const ENDED_AT_ONCE: i32 = 3;
@@ -81,8 +92,12 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     }
     let replay = replay_line(&args.endpoint, &source, &load_words(args, &scenario), seed, &scenario.target);
     let saw_violation = Arc::default();
+    let has_screen = args.tui && Display::has_screen();
+    let (wish, wishes) = mpsc::unbounded_channel();
     let mut terminal = Terminal {
         display: Display::new(args.quiet, args.verbose),
+        wish: has_screen.then_some(wish),
+        held: Vec::new(),
         extent: args.extent(),
         source_name: source.name().to_owned(),
         scenario: scenario.clone(),
@@ -96,8 +111,9 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     };
     let so_far = SoFar {
         checkpoint_every: is_kept.then(|| args.soak.checkpoint_every()),
-        verdict_every: Some(VERDICT_EVERY),
+        verdict_every: Some(if has_screen { VERDICT_ON_SCREEN_EVERY } else { VERDICT_EVERY }),
         verdict_asked: Asked::default(),
+        glance_every: has_screen.then_some(GLANCE_EVERY),
     };
     let asked = so_far.verdict_asked.clone();
     let recording = args.history.options().map(|options| HistoryPlan {
@@ -119,13 +135,13 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         answer_questions(asked)?;
-        let ended = run(setup, &mut terminal, interrupts(saw_violation)?).await;
+        let ended = run(setup, &mut terminal, interrupts_or_wishes(saw_violation, wishes)?).await;
         ended.map_err(|error| match &server {
             Some(_) => CommandFailure::of_run(error, &"the embedded server"),
             None => CommandFailure::of_run(error, &scenario.target.endpoint),
         })
     });
-    terminal.display.finish();
+    terminal.finish();
     let summary = result.map(|result| terminal.summary(result));
     let (extent, files) = (terminal.extent, terminal.checkpoints.finish());
     drop(server);
@@ -201,17 +217,39 @@ fn answer_questions(asked: Asked) -> Result<(), CommandFailure> {
 
 /// Brings the first Ctrl-C or SIGTERM; the second one ends the process.
 pub(super) fn interrupts(saw_violation: Arc<AtomicBool>) -> Result<mpsc::Receiver<()>, CommandFailure> {
+    interrupts_or_wishes(saw_violation, mpsc::unbounded_channel().1)
+}
+
+/// The same, where keys ask for it, too.
+fn interrupts_or_wishes(
+    saw_violation: Arc<AtomicBool>,
+    mut wishes: UnboundedReceiver<Wish>,
+) -> Result<mpsc::Receiver<()>, CommandFailure> {
     let mut signals = Signals::new().map_err(CommandFailure::could_not_test)?;
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
-        signals.recv().await;
+        ends(&mut signals, &mut wishes, |_| true).await;
         // The run may be over by now.
         let _ = sender.send(()).await;
-        signals.recv().await;
+        // Whoever presses q twice wants the report all the same.
+        ends(&mut signals, &mut wishes, |wish| wish == Wish::Interrupt).await;
+        restore();
         say_error("interrupted twice: ended at once, without a summary");
         std::process::exit(if saw_violation.load(Relaxed) { ENDED_WITH_VIOLATIONS } else { ENDED_AT_ONCE });
     });
     Ok(receiver)
+}
+
+/// Waits for a signal, or for a key that asks for such a thing.
+async fn ends(signals: &mut Signals, wishes: &mut UnboundedReceiver<Wish>, is_such: fn(Wish) -> bool) {
+    loop {
+        tokio::select! {
+            () = signals.recv() => return,
+            Some(wish) = wishes.recv() => if is_such(wish) {
+                return;
+            }
+        }
+    }
 }
 
 /// Where the server's memory is read. What the environment says may be of a server that is gone, and then a message says so.
@@ -295,6 +333,10 @@ pub(super) fn replay_line(
 /// Shows the run to a person.
 struct Terminal<'a> {
     display: Display,
+    /// Where keys tell what they ask for, until the whole terminal shows the run; none where it does not.
+    wish: Option<UnboundedSender<Wish>>,
+    /// What was told on the whole terminal, which shows it no longer after the run.
+    held: Vec<String>,
     extent: Extent,
     source_name: String,
     scenario: Scenario,
@@ -311,6 +353,24 @@ struct Terminal<'a> {
 }
 
 impl Terminal<'_> {
+    /// Shows nothing more of the run but its report.
+    fn finish(&mut self) {
+        self.display.finish();
+        self.held.drain(..).for_each(|what| say_error(&what));
+    }
+
+    fn show_on_screen(&mut self, preflight: &Preflight) {
+        let Some(wish) = self.wish.take() else { return };
+        let model = &preflight.model;
+        let server = model.server.as_ref().map_or_else(String::new, |server| format!(" on {server}"));
+        let about = About {
+            target: format!("{}{server}, {}", model.name, self.source_name),
+            slots: model.slots,
+            replay: with_hints(&self.replay, &preflight.told),
+        };
+        self.display.show_on_screen(about, wish);
+    }
+
     fn summary(&self, result: RunResult) -> Summary {
         Summary {
             scenario: self.scenario.clone(),
@@ -329,11 +389,16 @@ impl Observer for Terminal<'_> {
         if self.extent != Extent::Short {
             print(|out| write_preflight(&self.scenario, &self.source_name, self.seed, preflight, self.extent, out));
         }
+        self.show_on_screen(preflight);
     }
 
     fn violation(&mut self, violation: &Violation) {
         self.saw_violation.store(true, Relaxed);
         let Self { display, live, .. } = self;
+        // A terminal that shows the whole run has no room for lines; a file has.
+        if display.tell_screen(|news| news.violation(violation.clone())) && stdout().is_terminal() {
+            return;
+        }
         display.suspend(|| print(|out| live.write(violation, out)));
     }
 
@@ -352,8 +417,23 @@ impl Observer for Terminal<'_> {
         self.checkpoints.write(self.summary(so_far));
     }
 
+    fn glance(&mut self, glance: Glance) {
+        self.display.tell_screen(|news| news.glance(glance));
+    }
+
+    fn load_ended(&mut self) {
+        self.display.tell_screen(|news| news.stage(Stage::Checks));
+    }
+
     fn verdict(&mut self, so_far: RunResult) {
         let summary = self.summary(so_far);
+        let judged = || {
+            let (verdict, why) = verdict_and_why(&summary);
+            Judged { verdict, why, missed: summary.missed_thresholds() }
+        };
+        if self.display.tell_screen(|news| news.judged(judged())) {
+            return;
+        }
         self.display.suspend(|| print_beside(|out| write_text(&summary, self.extent, out)));
     }
 
@@ -366,10 +446,19 @@ impl Observer for Terminal<'_> {
     }
 
     fn trouble(&mut self, what: &str) {
+        if self.display.tell_screen(|news| news.note(what.to_owned())) {
+            if self.held.len() < HELD_MAX {
+                self.held.push(what.to_owned());
+            }
+            return;
+        }
         self.display.suspend(|| say_error(what));
     }
 
     fn interrupted(&mut self, drain: Duration) {
+        if self.display.tell_screen(|news| news.stage(Stage::Stopping)) {
+            return;
+        }
         self.display.suspend(|| {
             say_error(&format!(
                 "interrupted: waiting up to {drain:?} for responses to requests already sent; interrupt again to end at once"

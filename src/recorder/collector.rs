@@ -17,12 +17,13 @@ use tokio::{
 };
 
 use super::{
+    Patterns,
     series::Seconds,
     snapshots::Snapshots,
     tap::{Batch, Batches, Gap},
 };
 use oracle::{
-    Explainer, LongestWait, Occupancy, Violation, ViolationKind,
+    Explainer, LongestWait, Occupancy, Seating, Violation, ViolationKind,
     history::{Scene, Spool},
 };
 use wire::simulation;
@@ -32,6 +33,9 @@ use workload::{claim::Claims, event::Nanos};
 const LOOK: Duration = Duration::from_millis(500);
 /// How often it is looked for batches in a simulation, whose one thread must not wait for them.
 const LOOK_IN_SIMULATION: Duration = Duration::from_millis(20);
+
+/// Where the threads leave little, for whoever looks a few times a second.
+pub(crate) type Glances = Snapshots<Patterns, Seating>;
 
 /// What collects, until all taps are gone.
 pub(crate) struct Collector {
@@ -44,6 +48,7 @@ pub(crate) struct Collector {
     seconds: Seconds,
     spool: Option<Spool>,
     snapshots: Arc<Snapshots>,
+    glances: Arc<Glances>,
     /// Where violations go. When it is full enough are kept already; all are counted.
     seen: mpsc::Sender<Violation>,
     began: Instant,
@@ -78,7 +83,7 @@ impl Collector {
         batches: Batches,
         explainer: Explainer,
         occupancy: Occupancy,
-        (slots_taken, seconds, snapshots): (Arc<AtomicU64>, Seconds, Arc<Snapshots>),
+        (slots_taken, seconds, snapshots, glances): (Arc<AtomicU64>, Seconds, Arc<Snapshots>, Arc<Glances>),
         spool: Option<Spool>,
         seen: mpsc::Sender<Violation>,
     ) -> Self {
@@ -89,6 +94,7 @@ impl Collector {
             slots_taken,
             seconds,
             snapshots,
+            glances,
             spool,
             seen,
             began: Instant::now(),
@@ -145,6 +151,7 @@ impl Collector {
             spool.write_what_is_due();
         }
         self.snapshots.leave_together(|| self.together());
+        self.glances.leave_together(|| self.occupancy.seating());
         Some(was_there)
     }
 

@@ -14,7 +14,7 @@ use workload::{event::Nanos, model::Statistics, scenario::Scope, sequence::Patte
 
 /// How many intervals are kept. Where there would be more, each two become one.
 pub(crate) const INTERVALS_MAX: usize = 600;
-const SECOND: Nanos = 1_000_000_000;
+pub(super) const SECOND: Nanos = 1_000_000_000;
 
 /// What was counted in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -47,7 +47,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.completed += other.completed;
         self.rejected += other.rejected;
@@ -74,6 +74,8 @@ impl Counts {
 pub struct Tally {
     /// Counts by pattern, in the order of [`Pattern::ALL`].
     pub patterns: [Counts; Pattern::ALL.len()],
+    /// How many violations there were in sequences of each pattern, in the same order.
+    pub(crate) wrong: [u64; Pattern::ALL.len()],
     /// From when a step was due, or where it has no time of its own from when it was sent, to its response.
     pub step: Times,
     /// Where the time of the steps went that the server executed.
@@ -110,6 +112,9 @@ impl Tally {
     pub(crate) fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.patterns.iter_mut().zip(&other.patterns) {
             mine.add(theirs);
+        }
+        for (mine, theirs) in self.wrong.iter_mut().zip(&other.wrong) {
+            *mine += theirs;
         }
         self.step.add(&other.step);
         self.executed.add(&other.executed);

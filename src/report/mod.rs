@@ -40,7 +40,9 @@ pub(crate) use suite::write_suite_header;
 pub use suite::{ScenarioOutcome, SuiteResult, SuiteRow};
 pub use summary::{PlantedFault, Summary};
 pub use text::{Extent, LiveLines};
-pub(crate) use text::{write_preflight, write_text, write_violation};
+pub(crate) use text::{
+    shortened, verdict_and_why, violation_line, violation_lines, write_preflight, write_text, write_violation,
+};
 pub(crate) use told::Told;
 pub(crate) use words::absence as describe_absence;
 pub use words::{Description, describe, evidence};

@@ -23,7 +23,10 @@ use crate::run::End;
 use workload::wording::wrapped;
 
 pub use self::violations::LiveLines;
-pub(crate) use self::{header::write_preflight, violations::write_violation};
+pub(crate) use self::{
+    header::write_preflight,
+    violations::{violation_line, violation_lines, write_violation},
+};
 
 pub(super) const BOLD: Style = Style::new().bold();
 pub(super) const RED: Style = AnsiColor::Red.on_default().bold();
@@ -66,16 +69,21 @@ pub(crate) fn write_text(summary: &Summary, extent: Extent, out: &mut impl io::W
     writeln!(out, "replay: {}", summary.replay)
 }
 
-/// The verdict, and then each missed threshold.
-fn write_verdict(summary: &Summary, columns: usize, out: &mut impl io::Write) -> io::Result<()> {
+/// The verdict, and why it is this one; of a run that goes on, if nothing changed any more.
+pub(crate) fn verdict_and_why(summary: &Summary) -> (Verdict, String) {
     let tally = &summary.result.tally;
     let (verdict, doubts) = summary.so_far();
+    (verdict, because(verdict, &tally.total(), &tally.violations, &doubts))
+}
+
+/// The verdict, and then each missed threshold.
+fn write_verdict(summary: &Summary, columns: usize, out: &mut impl io::Write) -> io::Result<()> {
+    let (verdict, why) = verdict_and_why(summary);
     let style = match verdict {
         Verdict::Valid => GREEN,
         Verdict::Invalid => RED,
         Verdict::Unknown => YELLOW,
     };
-    let why = because(verdict, &tally.total(), &tally.violations, &doubts);
     let so_far = if summary.result.end == End::NotYet { " SO FAR" } else { "" };
     let word = verdict.to_string().to_uppercase() + so_far;
     let text = wrapped(&format!("{word}: {why} (seed {})", summary.seed), columns - 2).join("\n  ");
@@ -87,7 +95,7 @@ fn write_verdict(summary: &Summary, columns: usize, out: &mut impl io::Write) ->
 }
 
 /// A text of at most so many characters.
-pub(super) fn shortened(text: &str, room: usize) -> String {
+pub(crate) fn shortened(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();
     }

@@ -93,7 +93,8 @@ impl Prepared {
 
     /// What collects what the taps hand over, and the end at which violations arrive.
     pub(super) fn collector(&self, spool: Option<Spool>) -> (Taps, Collector, mpsc::Receiver<Violation>) {
-        let Shared { setup: Setup { scenario, .. }, preflight, slots_taken, seconds, snapshots, .. } = &*self.shared;
+        let Shared { setup: Setup { scenario, .. }, preflight, slots_taken, seconds, snapshots, glances, .. } =
+            &*self.shared;
         let ids = Arc::clone(&self.shared);
         let id = move |ContextId { worker, context }| correlation_id(&ids.setup.scenario, worker, context);
         let (taps, batches) = Taps::new(id, BATCHES, BYTES);
@@ -102,7 +103,7 @@ impl Prepared {
         if self.shared.threads.len() == 1 {
             occupancy = occupancy.told_in_order();
         }
-        let left_for = (Arc::clone(slots_taken), seconds.clone(), Arc::clone(snapshots));
+        let left_for = (Arc::clone(slots_taken), seconds.clone(), Arc::clone(snapshots), Arc::clone(glances));
         (taps, Collector::new(batches, explainer, occupancy, left_for, spool, sender), seen)
     }
 }

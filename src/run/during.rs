@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    End, Interrupted, Memory, Observer, Prepared, RunError, RunResult, TICK,
+    End, Glance, Interrupted, Memory, Observer, Prepared, RunError, RunResult, TICK,
     health::{Concluded, Look, Watched},
     keep,
     phases::{Conducted, conduct},
@@ -127,7 +127,11 @@ impl<'r> Course<'r> {
             beside: Vec::new(),
             watch: Watch::new(),
             memory: Memory::default(),
-            watched: Watched::of(&shared.setup.scenario, shared.reconnects().is_some()),
+            watched: Watched::of(
+                &shared.setup.scenario,
+                shared.reconnects().is_some(),
+                shared.setup.so_far.glance_every.is_some(),
+            ),
             timetable: Timetable::new(&shared.setup.so_far),
             absence: (false, 0),
         }
@@ -161,6 +165,7 @@ impl<'r> Course<'r> {
         self.memory.look(progress.elapsed);
         self.tell_absences(observer);
         self.tell_what_is_wanted(progress.elapsed, observer);
+        self.tell_at_a_glance(progress.elapsed, observer);
         self.watch.should_abort(self.shared, &progress)
     }
 
@@ -194,6 +199,14 @@ impl<'r> Course<'r> {
         if wanted.checkpoint {
             observer.checkpoint(result);
         }
+    }
+
+    /// Tells a little of what the run has shown so far, where somebody looks at it.
+    fn tell_at_a_glance(&mut self, elapsed: Duration, observer: &mut dyn Observer) {
+        let shared = self.shared;
+        let Some((patterns, seating)) = self.timetable.look_for_glance(elapsed, &shared.glances) else { return };
+        let now = shared.clock.now();
+        observer.glance(Glance { now, patterns, seating, seconds: self.watched.past_seconds(now) });
     }
 
     /// What the run has shown when no worker works any more.

@@ -22,7 +22,7 @@ use super::{
     resources::{cpu_us, memory_now},
     shared::Shared,
 };
-use crate::recorder::{Found, Gauges, Sample, Seconds, Series};
+use crate::recorder::{Found, Gauges, PastSecond, PastSeconds, Sample, Seconds, Series};
 use oracle::{
     Evidence, Subject, Violation, ViolationKind,
     diagnosis::{Cause, Clue, Explanation},
@@ -192,6 +192,8 @@ pub(super) struct Watched {
     memory: Grown,
     series: Series,
     gauges: Gauges,
+    /// The seconds that are still to be told, where somebody looks at them.
+    past: Option<PastSeconds>,
     /// How much the run had done to the server by the last look, and when that was seen to be more than before.
     disturbances: u64,
     disturbed_at: Option<Nanos>,
@@ -221,9 +223,10 @@ pub(super) struct Concluded {
 }
 
 impl Watched {
-    /// Of a run of this scenario, which reconnects or does not.
-    pub(super) fn of(scenario: &Scenario, reconnects: bool) -> Self {
-        Self { gauges: Gauges::of(scenario), reconnects, ..Self::default() }
+    /// Of a run of this scenario, which reconnects or does not. `tells_seconds`: whether somebody looks at each second that is over.
+    pub(super) fn of(scenario: &Scenario, reconnects: bool, tells_seconds: bool) -> Self {
+        let past = tells_seconds.then(PastSeconds::default);
+        Self { gauges: Gauges::of(scenario), reconnects, past, ..Self::default() }
     }
 
     /// Takes in a look. Returns the violations of the look before.
@@ -319,8 +322,16 @@ impl Watched {
     pub(super) fn collect(&mut self, seconds: &Seconds) {
         for second in seconds.take() {
             self.series.add(second.number, &second.interval);
+            if let Some(past) = &mut self.past {
+                past.hold(&second);
+            }
             self.gauges.hold(second);
         }
+    }
+
+    /// The seconds that are over by now and were not told before.
+    pub(super) fn past_seconds(&mut self, now: Nanos) -> Vec<PastSecond> {
+        self.past.as_mut().map_or_else(Vec::new, |past| past.over(now))
     }
 
     /// Ends the run where a threshold that does so is missed by now.

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     preflight::Preflight,
     probe::site::{Clock, Liveness, Site},
-    recorder::{Recorder, Seconds, Snapshots, trace},
+    recorder::{Glances, Recorder, Seconds, Snapshots, trace},
 };
 use oracle::Ruling;
 use wire::{
@@ -61,6 +61,7 @@ pub(super) struct Shared {
     pub(super) absences: Absences,
     pub(super) seconds: Seconds,
     pub(super) snapshots: Arc<Snapshots>,
+    pub(super) glances: Arc<Glances>,
     pub(super) threads: Vec<ThreadProgress>,
     /// The first connection of each worker, once it is needed.
     lent: Vec<OnceLock<Link>>,
@@ -95,6 +96,7 @@ impl Shared {
             absences: Absences::new(executed),
             seconds: Seconds::default(),
             snapshots: Arc::new(Snapshots::new(threads)),
+            glances: Arc::new(Glances::new(threads)),
             threads: (0..threads).map(|_| ThreadProgress::default()).collect(),
         }
     }

@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use crate::recorder::{Snapshots, Tally, Together};
+use crate::recorder::{Glances, PastSecond, Patterns, Snapshots, Tally, Together};
+use oracle::Seating;
+use workload::event::Nanos;
 
 /// When the observer gets what a run has shown so far.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +22,21 @@ pub struct SoFar {
     pub verdict_every: Option<Duration>,
     /// Whoever asks gets a verdict, too.
     pub verdict_asked: Asked,
+    /// How often it gets a glance, if at all.
+    pub glance_every: Option<Duration>,
+}
+
+/// A part of what a run has shown so far that is small, so that somebody can look at it a few times a second.
+#[derive(Clone, Debug, Default)]
+pub struct Glance {
+    /// The time of the run, in nanoseconds since it began.
+    pub now: Nanos,
+    /// What was counted of each pattern.
+    pub patterns: Patterns,
+    /// Who has a slot, and who waits for one.
+    pub seating: Seating,
+    /// The seconds that are over since the glance before, the oldest first.
+    pub seconds: Vec<PastSecond>,
 }
 
 /// A question that is answered once, however often it was asked meanwhile.
@@ -52,6 +69,9 @@ pub(super) struct Timetable {
     next_verdict: Option<Duration>,
     /// What the threads were asked for, and have not answered.
     wanted: Wanted,
+    next_glance: Option<Duration>,
+    /// Whether the threads were asked for a glance, and have not answered.
+    is_glance_wanted: bool,
 }
 
 impl Timetable {
@@ -59,8 +79,10 @@ impl Timetable {
         Self {
             next_checkpoint: setup.checkpoint_every,
             next_verdict: setup.verdict_every,
+            next_glance: setup.glance_every,
             setup: setup.clone(),
             wanted: Wanted::default(),
+            is_glance_wanted: false,
         }
     }
 
@@ -78,6 +100,20 @@ impl Timetable {
         }
         let (tally, together) = snapshots.answered()?;
         Some((mem::take(&mut self.wanted), tally, together))
+    }
+
+    /// The same for a glance.
+    pub(super) fn look_for_glance(&mut self, elapsed: Duration, glances: &Glances) -> Option<(Patterns, Seating)> {
+        if !self.is_glance_wanted {
+            if !is_due(&mut self.next_glance, self.setup.glance_every, elapsed) {
+                return None;
+            }
+            self.is_glance_wanted = true;
+            glances.ask();
+        }
+        let answered = glances.answered()?;
+        self.is_glance_wanted = false;
+        Some(answered)
     }
 }
 
@@ -105,8 +141,9 @@ mod tests {
             checkpoint_every: Some(seconds(60)),
             verdict_every: Some(seconds(150)),
             verdict_asked: asked.clone(),
+            glance_every: None,
         });
-        let snapshots = Snapshots::new(0);
+        let snapshots: Snapshots = Snapshots::new(0);
         let mut look = |at| {
             // The second look finds the answers.
             let first = timetable.look(seconds(at), &snapshots).map(|(wanted, ..)| wanted);
@@ -124,5 +161,33 @@ mod tests {
         asked.ask();
         assert_eq!(look(359), (false, true));
         assert_eq!(look(360), (true, false));
+    }
+    #[test]
+    fn a_glance_is_asked_for_again_only_when_it_was_answered() {
+        let ms = Duration::from_millis;
+        let mut timetable = Timetable::new(&SoFar { glance_every: Some(ms(250)), ..SoFar::default() });
+        let glances = Glances::new(1);
+        let mut look = |at, is_answered: bool| {
+            if is_answered {
+                glances.leave(0, Patterns::default);
+                glances.leave_together(Seating::default);
+            }
+            timetable.look_for_glance(ms(at), &glances).is_some()
+        };
+        assert!(!look(200, true), "nobody asked");
+        assert!(!look(250, false));
+        assert!(!look(900, false), "it is waited for");
+        assert!(look(1000, true));
+        assert!(!look(1100, true), "what was left answers the question before");
+        assert!(!look(1250, false));
+        assert!(look(1250, true));
+    }
+
+    #[test]
+    fn nobody_is_asked_for_a_glance_that_nobody_wants() {
+        let mut timetable = Timetable::new(&SoFar::default());
+        let glances = Glances::new(1);
+        assert!(timetable.look_for_glance(Duration::from_secs(100), &glances).is_none());
+        glances.leave(0, || panic!("a copy is made"));
     }
 }

@@ -182,8 +182,10 @@ async fn run_workers(
     running.shutdown().await;
     let mut recorder = recorder.borrow_mut();
     recorder.interrupt(shared.clock.now());
+    let patterns = recorder.patterns();
     let tally = recorder.close();
-    shared.snapshots.leave_last(thread, &tally);
+    shared.glances.leave_last(thread, patterns);
+    shared.snapshots.leave_last(thread, tally.clone());
     Ok(tally)
 }
 
@@ -194,7 +196,8 @@ async fn keep_flushing(recorder: &RefCell<Recorder>, thread: usize, shared: &Sha
     loop {
         ticks.tick().await;
         recorder.borrow_mut().flush(shared.clock.now());
-        shared.snapshots.leave(thread, recorder.borrow().tally());
+        shared.snapshots.leave(thread, || recorder.borrow().tally().clone());
+        shared.glances.leave(thread, || recorder.borrow().patterns());
     }
 }
 

@@ -49,4 +49,6 @@ mod soak;
 mod suite;
 mod thresholds;
 mod transports;
+#[cfg(unix)]
+mod tui;
 mod words;

@@ -78,6 +78,7 @@ fn a_run_tells_what_it_has_shown_so_far() {
         checkpoint_every: Some(Duration::from_secs(1)),
         verdict_every: Some(Duration::from_secs(2)),
         verdict_asked: Asked::default(),
+        ..SoFar::default()
     };
     let mut keeper = Keeper { asks: Some(so_far.verdict_asked.clone()), ..Keeper::default() };
     let (_interrupt, interrupts) = mpsc::channel(1);

@@ -7,6 +7,7 @@ mod board;
 mod full;
 mod merge;
 mod offered;
+mod seating;
 mod seats;
 mod wait;
 mod withheld;
@@ -23,6 +24,7 @@ use self::{
 };
 pub use self::{
     offered::Offered,
+    seating::{SEATED_MAX, Seated, Seating, WaitingStart},
     wait::{Holder, LongestWait},
 };
 use crate::{Evidence, Place, Violation, ViolationKind, history::Entry, ms, nanos};
@@ -34,7 +36,7 @@ use workload::{
     model::Batching,
     plan::correlation_id,
     scenario::Scenario,
-    sequence::{RequestId, Special, Step},
+    sequence::{Pattern, RequestId, Special, Step},
 };
 
 /// How the slots of a run are taken.
@@ -65,6 +67,10 @@ pub struct Occupancy {
 struct Context {
     /// The START that is unanswered, and when it was sent.
     start: Option<(RequestId, Nanos)>,
+    /// The same time, while somebody waits for its answer.
+    waits_since: Option<Nanos>,
+    /// The pattern of the START that was sent last.
+    pattern: Option<Pattern>,
     /// Whether the sequence that was started last may have been ended.
     may_be_ended: bool,
     /// Whether it was told that the ID has a slot, and not yet that it may be without.
@@ -99,8 +105,8 @@ enum Move {
     Forgoes,
     Visits(Visit),
     /// A START is answered. There is a time where the sequence certainly keeps its slot: until then. The slot, where that is
-    /// certain too, and the sequence's number.
-    Starts(Option<Nanos>, Option<(u32, u32)>),
+    /// certain too, and the sequence's number. And its pattern.
+    Starts(Option<Nanos>, Option<(u32, u32)>, Option<Pattern>),
     /// A further step was answered, so it certainly keeps it until then.
     Stays(Nanos),
     /// It may be without a slot.
@@ -310,6 +316,7 @@ impl Context {
                 self.unanswered += 1;
                 if step.start {
                     self.start = Some((step.request, entry.at));
+                    (self.waits_since, self.pattern) = (Some(entry.at), Some(step.pattern));
                     self.may_be_ended = step.end;
                     self.has_slot &= !step.end;
                     self.limited = limit.map(|limited| limited.request.sequence);
@@ -325,7 +332,8 @@ impl Context {
                     self.has_slot = !self.may_be_ended;
                     let is_certain = self.has_slot && !self.is_spread && sent_at >= self.unclear_until;
                     let slot = seen.filter(|_| is_certain).and_then(Seen::slot).map(|slot| (slot, request.sequence));
-                    return Some(Move::Starts(self.has_slot.then_some(self.until), slot));
+                    self.waits_since = None;
+                    return Some(Move::Starts(self.has_slot.then_some(self.until), slot, self.pattern));
                 }
                 let until = self.since.saturating_add(idle);
                 if !self.has_slot || self.start.is_some() || until <= self.until {
@@ -337,6 +345,7 @@ impl Context {
             // What else comes, and what does not, may mean that the sequence is gone.
             EventKind::Received(_) | EventKind::GaveUp => {
                 self.unanswered = self.unanswered.saturating_sub(1);
+                self.waits_since = self.waits_since.filter(|_| !self.settles_start(&entry.what));
                 if entry.what == EventKind::GaveUp {
                     self.unclear_until = entry.at.saturating_add(straggling);
                 }
@@ -347,6 +356,7 @@ impl Context {
                     self.unclear_until = entry.at.saturating_add(straggling);
                 }
                 self.unanswered = 0;
+                self.waits_since = None;
                 self.lose()
             }
             EventKind::Disturbed(_) => {
@@ -360,6 +370,14 @@ impl Context {
             | EventKind::HalfClosed
             | EventKind::Closed
             | EventKind::NotClosed => None,
+        }
+    }
+
+    /// Whether nobody waits any more for the answer to the START after this.
+    fn settles_start(&self, what: &EventKind) -> bool {
+        match what {
+            EventKind::Received(received) => received.request() == self.start.map(|(request, _)| request),
+            _ => true,
         }
     }
 

@@ -48,6 +48,27 @@ pub(crate) fn write_violation(violation: &Violation, before: &str, out: &mut imp
     write_example(violation, Extent::Usual.columns(), out)
 }
 
+/// A violation as a line, which may be long.
+pub(crate) fn violation_line(violation: &Violation) -> String {
+    let (head, rest) = in_a_line(violation);
+    head + &rest
+}
+
+/// What the report shows of a violation below its title: lines of at most so many columns where words allow it, without colours.
+pub(crate) fn violation_lines(violation: &Violation, columns: usize) -> Vec<String> {
+    let mut text = Vec::new();
+    write_example(violation, columns, &mut text).expect("memory takes it");
+    String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
+}
+
+/// What it is, when and where; and what was seen.
+fn in_a_line(violation: &Violation) -> (String, String) {
+    let Description { expected, seen, .. } = Description::of(violation);
+    let id = violation.place.as_ref().map_or_else(String::new, |place| format!(" ID {}", place.correlation_id));
+    let head = format!("{} {}{id}", Group::of(violation).title(), words::at(Duration::from_nanos(violation.at_ns)));
+    (head, format!(": saw {seen}, expected {expected}"))
+}
+
 fn write_example(violation: &Violation, columns: usize, out: &mut impl io::Write) -> io::Result<()> {
     writeln!(out, "  {}", wrapped(violation.kind.what(), columns - 2).join("\n  "))?;
     let lines = Told::of(violation).lines().into_iter().map(|(label, text)| Line::fine(label, text));
@@ -69,11 +90,7 @@ impl LiveLines {
         if !self.is_new(violation) {
             return Ok(());
         }
-        let group = Group::of(violation);
-        let Description { expected, seen, .. } = Description::of(violation);
-        let id = violation.place.as_ref().map_or_else(String::new, |place| format!(" ID {}", place.correlation_id));
-        let head = format!("{} {}{id}", group.title(), words::at(Duration::from_nanos(violation.at_ns)));
-        let rest = format!(": saw {seen}, expected {expected}");
+        let (head, rest) = in_a_line(violation);
         writeln!(out, "{RED}{head}{RED:#}{}", shortened(&rest, LIVE_COLUMNS.saturating_sub(head.chars().count())))
     }
 }

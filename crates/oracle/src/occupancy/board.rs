@@ -6,7 +6,7 @@ use super::{
     Move,
     full::Full,
     seats::Seats,
-    wait::{Holds, Waited},
+    wait::{Held, Holds, Waited},
     withheld::Withheld,
 };
 use workload::{
@@ -45,6 +45,12 @@ impl Board {
         self.certain.len()
     }
 
+    /// The sequences that certainly have a slot, those first that lose it first if they do nothing: what is known of each, and until when
+    /// it is certain.
+    pub(super) fn seated(&self) -> impl Iterator<Item = (&Held, Nanos)> {
+        self.certain.iter().filter_map(|(until, context)| Some((self.holds.of(*context)?, *until)))
+    }
+
     pub(super) fn make(&mut self, its: Move, context: u32, at: Nanos) {
         let slots = self.slots;
         // It is seen only now that they were not all taken any more, and may have been so for long.
@@ -72,7 +78,7 @@ impl Board {
             Move::Forgoes => self.full.asks(context, None),
             Move::Shares(its) => self.withheld.take(its, context, at),
             Move::Visits(visit) => self.seats.visited(context, visit, at),
-            Move::Starts(until, slot) => {
+            Move::Starts(until, slot, pattern) => {
                 self.full.starts(context, at);
                 if let Some((left_before, since)) = self.waits[index].take() {
                     if self.certain.len() < slots {
@@ -87,7 +93,7 @@ impl Board {
                 }
                 if let Some(until) = until {
                     self.stay(context, until);
-                    self.holds.begin(context, slot.map(|(slot, _)| slot), at);
+                    self.holds.begin(context, (slot.map(|(slot, _)| slot), pattern), at);
                     if let Some(slot) = slot {
                         self.seats.takes(context, slot, at, until);
                     }

@@ -559,3 +559,78 @@ fn story_from_the_beginning() -> Story {
     story.step(1, "START END");
     story
 }
+
+/// By sequence with a slot: its slot, pattern, and for how many milliseconds it has it; by START that waits: its pattern and for how long.
+type Shown = (Vec<(Option<u32>, Option<Pattern>, u64)>, Vec<(Option<Pattern>, u64)>);
+
+fn seating(story: &mut Story) -> Shown {
+    story.occupancy.make(true);
+    let Seating { seated, waiting } = story.occupancy.seating();
+    let ms = |since| (story.now - since) / MS;
+    let seated = seated.iter().map(|its| (its.slot, its.pattern, ms(its.since)));
+    let waiting = waiting.iter().map(|its| (its.pattern, ms(its.since)));
+    (seated.collect(), waiting.collect())
+}
+
+#[test]
+fn who_has_a_slot_and_who_waits_is_told_while_it_is_certain() {
+    const VALID: Option<Pattern> = Some(Pattern::Valid);
+    let mut story = story();
+    let first = story.send(0, "START");
+    assert_eq!(seating(&mut story), (vec![], vec![(VALID, 0)]));
+    story.answer_in(1, first);
+    let second = story.send(2, "START");
+    story.answer_in(0, second).wait(10);
+    // In the order of slots; the third waits.
+    let third = story.send(1, "START");
+    assert_eq!(seating(&mut story), (vec![(Some(0), VALID, 11), (Some(1), VALID, 13)], vec![(VALID, 0)]));
+    story.wait(5).send(2, "END");
+    assert_eq!(seating(&mut story), (vec![(Some(1), VALID, 19)], vec![(VALID, 6)]));
+    // Without a slot of its own, behind those that have one.
+    story.answer(third);
+    assert_eq!(seating(&mut story), (vec![(Some(1), VALID, 20), (None, VALID, 0)], vec![]));
+}
+
+#[test]
+fn a_start_waits_no_longer_when_it_is_rejected_given_up_or_cut() {
+    for what in [EventKind::GaveUp, EventKind::Cut(Cut::ByClient)] {
+        let mut story = story();
+        let (_, other) = (story.send(0, "START"), story.send(1, "START"));
+        let now = story.now;
+        story.tell(now, 0, what);
+        assert_eq!(seating(&mut story).1.len(), 1);
+        story.answer(other);
+        assert_eq!(seating(&mut story).1, []);
+        // A step without START is none that waits.
+        story.send(0, "");
+        assert_eq!(seating(&mut story).1, []);
+    }
+}
+
+#[test]
+fn nobody_is_told_to_have_a_slot_where_entries_are_missing_or_slots_are_not_known() {
+    let mut unknown = story_of(None);
+    unknown.step(0, "START").send(1, "START");
+    assert_eq!(seating(&mut unknown), (vec![], vec![]));
+    let mut story = story();
+    story.step(0, "START").send(1, "START");
+    story.occupancy.forget();
+    assert_eq!(seating(&mut story), (vec![], vec![]));
+}
+
+#[test]
+fn what_is_told_of_slots_and_waits_is_bounded() {
+    let text = "load.workers = 200\ncontexts = { common = 1, rare = 0, rare_probability = 0 }";
+    let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
+    let occupancy = Occupancy::new(&scenario, (Some(100), BATCHING), Some(IDLE), Duration::from_millis(20));
+    let mut story = Story { occupancy, ..story() };
+    for worker in 0..100 {
+        story.step(worker, "START");
+    }
+    for worker in 100..200 {
+        story.send(worker, "START");
+    }
+    let (seated, waiting) = seating(&mut story);
+    assert_eq!((seated.len(), waiting.len()), (64, 16));
+    assert_eq!(waiting[0], (Some(Pattern::Valid), 99), "the one that waits longest comes first");
+}

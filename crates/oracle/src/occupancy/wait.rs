@@ -8,7 +8,10 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use workload::{event::Nanos, sequence::CorrelationId};
+use workload::{
+    event::Nanos,
+    sequence::{CorrelationId, Pattern},
+};
 
 /// The most sequences that are remembered after they may have lost their slot.
 const PAST_MAX: usize = 1024;
@@ -54,7 +57,9 @@ pub struct Holder {
 pub(super) struct Held {
     pub(super) context: u32,
     pub(super) slot: Option<u32>,
-    since: Nanos,
+    /// What its START was of, where that is known.
+    pub(super) pattern: Option<Pattern>,
+    pub(super) since: Nanos,
     until: Nanos,
 }
 
@@ -77,8 +82,13 @@ pub(super) struct Holds {
 }
 
 impl Holds {
-    pub(super) fn begin(&mut self, context: u32, slot: Option<u32>, since: Nanos) {
-        self.present.insert(context, Held { context, slot, since, until: Nanos::MAX });
+    pub(super) fn begin(&mut self, context: u32, (slot, pattern): (Option<u32>, Option<Pattern>), since: Nanos) {
+        self.present.insert(context, Held { context, slot, pattern, since, until: Nanos::MAX });
+    }
+
+    /// What is known of a sequence that certainly has a slot.
+    pub(super) fn of(&self, context: u32) -> Option<&Held> {
+        self.present.get(&context)
     }
 
     /// A sequence of which it was not certain any more that it has its slot went on: it had it all the time.
