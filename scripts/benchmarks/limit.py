@@ -1,7 +1,8 @@
 """Finds the highest load of a real tritonserver with the tool and with perf_analyzer, beside each other.
 
-Both raise the number of sequences at a time, each of 16 steps and one step after the other, until the p99 of a step is above a limit,
-and search between the last two numbers. They take turns, round by round. Then the model swaps the states of two sequences of a batch in
+Both raise the number of sequences at a time, each of 16 steps and one step after the other, until the p99 of a step is above a limit.
+perf_analyzer goes up by one: its binary search waits forever when it raises the number again that it had lowered (24.10, with
+streams). They take turns, round by round. Then the model swaps the states of two sequences of a batch in
 one of a hundred executions: a fault that shows only under load. A client that reads no values passes over it.
 """
 
@@ -71,7 +72,7 @@ class Analyzer:
         options = self.options
         command = [self.binary, "-m", MODEL, "-u", endpoint, "-i", "grpc", "--streaming", "--shape", "INPUT:1", "--input-data", "zero"]
         command += ["--sequence-length", LENGTH, "--sequence-length-variation", "0", "--sequence-id-range", ANALYZER_IDS]
-        command += ["--concurrency-range", f"1:{options.highest}", "--binary-search", "-l", options.limit_ms, "--percentile", "99"]
+        command += ["--concurrency-range", f"1:{options.highest}:1", "-l", options.limit_ms, "--percentile", "99"]
         # A shared machine is never as stable as it wants by itself.
         command += ["--measurement-interval", "2000", "--stability-percentage", "50", "--max-trials", "10"]
         # It exits with an error where no number is within the limit.
