@@ -12,7 +12,7 @@ use crate::{
     run::{End, Interrupted, Memory, Restarts, RunResult},
 };
 use oracle::{
-    Explainer, LongestWait, Occupancy, VIOLATIONS_KEPT, Violation,
+    Explainer, LongestWait, Occupancy, Ruling, VIOLATIONS_KEPT, Violation,
     golden::{Expectation, Golden, Identity},
     history::{Damage, Entry, Item, Reader, Scene},
 };
@@ -47,22 +47,36 @@ pub struct Checked {
     pub damages: u64,
 }
 
-/// Judges the history in a file, and tells of each violation as soon as it is found.
+/// What follows a history while it is judged.
+pub(crate) trait Follower {
+    /// The history's first line.
+    fn begin(&mut self, _header: &Header) {}
+    /// Events are missing between these times.
+    fn gap(&mut self, _from: Nanos, _until: Nanos) {}
+    /// An event, and what the oracle says of it.
+    fn entry(&mut self, _entry: &Entry, _ruling: &Ruling) {}
+    /// A violation that is explained by now.
+    fn violation(&mut self, _violation: &Violation) {}
+}
+
+impl Follower for () {}
+
+/// Judges the history in a file.
 ///
 /// # Errors
 /// When nothing can be said, because the history's first line is not as it should be.
-pub fn check(path: &Path, seen: &mut dyn FnMut(&Violation)) -> Result<Checked, Damage> {
-    check_by(None, path, seen)
+pub fn check(path: &Path) -> Result<Checked, Damage> {
+    check_by(None, path, &mut ())
 }
 
-/// The same of a model without a formula, judged by golden outputs.
+/// Judges the history in a file, of a model without a formula by golden outputs.
 ///
 /// # Errors
 /// As [`check`]; when the golden outputs are missing, or are another model's.
-pub fn check_by(
+pub(crate) fn check_by(
     golden: Option<&Arc<Golden>>,
     path: &Path,
-    seen: &mut dyn FnMut(&Violation),
+    follower: &mut dyn Follower,
 ) -> Result<Checked, Damage> {
     let (mut reader, header) = Reader::open(path)?;
     let unusable = |problem: String| Damage { line: 1, problem, is_cut_off: false };
@@ -75,6 +89,7 @@ pub fn check_by(
         header.rules.golden = Some(expectation.clone());
         header.preflight.golden = Some(expectation);
     }
+    follower.begin(&header);
     let scenario = header.scenario.clone().checked().map_err(|problem| unusable(format!("its scenario: {problem}")))?;
     let seconds = Seconds::default();
     let mut check = Check {
@@ -94,7 +109,7 @@ pub fn check_by(
         timeline: Timeline::new(scenario),
         violations: Vec::new(),
         of_all: Tally::default(),
-        seen,
+        follower,
         entries: 0,
         until: 0,
         covered: 0,
@@ -146,7 +161,7 @@ struct Check<'c> {
     violations: Vec<Violation>,
     /// Counts what the recorder does not.
     of_all: Tally,
-    seen: &'c mut dyn FnMut(&Violation),
+    follower: &'c mut dyn Follower,
     entries: u64,
     until: Nanos,
     /// Time that the entries cover, without the gaps.
@@ -163,6 +178,7 @@ impl Check<'_> {
                 self.timeline.gap(until);
                 self.occupancy.forget();
                 self.explainer.gap(self.until, until);
+                self.follower.gap(self.until, until);
                 self.until = self.until.max(until);
                 Ok(())
             }
@@ -178,7 +194,7 @@ impl Check<'_> {
         self.timeline.check(&entry)?;
         let mut violations = Vec::new();
         for cut in self.timeline.missed(&entry) {
-            violations.extend(self.record(cut));
+            violations.extend(self.record(cut).violations);
         }
         self.entries += 1;
         self.covered += entry.at.saturating_sub(self.until);
@@ -186,7 +202,9 @@ impl Check<'_> {
         self.occupancy.take(&entry);
         violations.extend(self.of_all());
         if self.timeline.is_known(&entry) {
-            violations.extend(self.record(entry.clone().event()));
+            let ruling = self.record(entry.clone().event());
+            self.follower.entry(&entry, &ruling);
+            violations.extend(ruling.violations);
         }
         self.batch.push(entry);
         let is_waited_for = self.explainer.waits(Duration::ZERO).is_some();
@@ -217,19 +235,19 @@ impl Check<'_> {
         collect(&self.seconds, &mut self.series, &mut self.gauges);
     }
 
-    fn record(&mut self, event: Event) -> Vec<Violation> {
+    fn record(&mut self, event: Event) -> Ruling {
         let (context, lane) = (event.context, event.lane);
-        let record = self.recorder.record(event);
-        if record.settled.is_some() {
+        let ruling = self.recorder.record(event);
+        if ruling.settled.is_some() {
             self.timeline.settled(context, lane);
         }
-        record.violations
+        ruling
     }
 
     fn hand_on(&mut self, is_over: bool) {
         while let Some(violation) = self.explainer.explained(Duration::from_nanos(self.until), is_over) {
             if self.violations.len() < VIOLATIONS_KEPT {
-                (self.seen)(&violation);
+                self.follower.violation(&violation);
                 self.violations.push(violation);
             }
         }
@@ -254,7 +272,7 @@ impl Check<'_> {
         for violation in self.footer.iter().flat_map(|footer| &footer.violations).cloned() {
             tally.violation(violation.kind);
             violations.truncate(VIOLATIONS_KEPT - 1);
-            (self.seen)(&violation);
+            self.follower.violation(&violation);
             violations.push(violation);
         }
         let gaps = self.timeline.gaps;

@@ -10,6 +10,7 @@ mod golden;
 mod history;
 mod proxy;
 mod replay;
+mod report;
 mod repository;
 mod serve;
 mod server;
@@ -40,6 +41,7 @@ pub use self::{
     history::{CheckArgs, HistoryArgs},
     proxy::ProxyArgs,
     replay::ReplayArgs,
+    report::ReportArgs,
     repository::{InitialChoice, RepositoryArgs},
     serve::ServeArgs,
     server::ServerArgs,
@@ -120,6 +122,8 @@ pub enum Command {
     Export(ExportArgs),
     /// Judge a recorded run again, without a server
     Check(CheckArgs),
+    /// Show results as a page, as XML for CI systems, as Markdown or as CSV
+    Report(ReportArgs),
     /// Tell what differs between runs by more than noise
     Compare(Box<CompareArgs>),
     /// Find out what a model without a formula answers
@@ -188,6 +192,9 @@ pub struct SuiteArgs {
     /// Write the results of all scenarios to FILE as one JSON document
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub json: Option<PathBuf>,
+    /// Write a page with the results to FILE that any browser shows, offline
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
     /// The same as `--junit` of a run, for all scenarios.
     #[arg(long, value_name = "FILE", help = Format::Junit.what(), help_heading = "Output")]
     pub junit: Option<PathBuf>,

@@ -20,6 +20,8 @@ pub mod golden;
 pub mod check;
 mod verdict;
 
+mod lanes;
+
 pub mod limit;
 
 pub mod failure;

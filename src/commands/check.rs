@@ -5,11 +5,13 @@ use std::{io::Write as _, path::Path, sync::Arc, time::Duration};
 use super::{
     Failure,
     output::{Files, check_different, print, say_error},
+    pictured,
 };
 use crate::{
-    check::{Checked, check_by as check_history},
+    check::{Checked, Follower, check_by as check_history},
     cli::{CheckArgs, with_hints},
     golden::read_file,
+    lanes::{Accused, Lanes},
     report::{Extent, Summary, counted, write_preflight, write_text},
 };
 use oracle::{golden::Golden, history::Damage};
@@ -34,7 +36,10 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
 }
 
 fn check_one(golden: Option<&Arc<Golden>>, file: &str, quiet: bool, files: &Files) -> u8 {
-    let checked = match check_history(golden, Path::new(file), &mut |_| ()) {
+    let mut lanes = files.page().map(|_| Lanes::default());
+    let mut nobody = ();
+    let follower = lanes.as_mut().map_or(&mut nobody as &mut dyn Follower, |lanes| lanes);
+    let checked = match check_history(golden, Path::new(file), follower) {
         Ok(checked) => checked,
         Err(damage) => {
             say_error(&format!("{file}: {damage}; nothing of the file was judged"));
@@ -68,7 +73,9 @@ fn check_one(golden: Option<&Arc<Golden>>, file: &str, quiet: bool, files: &File
     // Without events a table of zeros would look like a finding.
     let extent = if quiet || checked.entries == 0 { Extent::Short } else { Extent::Usual };
     print(|out| write_text(&summary, extent, out));
-    let exit_code = files.write(&summary, checked.header.server.as_ref(), quiet);
+    let accused = checked.result.violations.iter().map(Accused::of);
+    let pictured = lanes.map(|lanes| pictured::of(lanes, &checked, accused)).unwrap_or_default();
+    let exit_code = files.write(&summary, &pictured, checked.header.server.as_ref(), quiet);
     match &checked.damage {
         Some(damage) => {
             say_error(&describe(file, &checked, damage));
@@ -78,7 +85,7 @@ fn check_one(golden: Option<&Arc<Golden>>, file: &str, quiet: bool, files: &File
     }
 }
 
-fn summary(checked: &Checked) -> Summary {
+pub(super) fn summary(checked: &Checked) -> Summary {
     let header = &checked.header;
     Summary {
         scenario: header.scenario.clone(),

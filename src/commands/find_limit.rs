@@ -93,7 +93,8 @@ pub(super) fn find_limit(args: &StressArgs, range: Range) -> Result<u8, CommandF
     for (format, file) in files {
         let bytes = match format {
             Format::Csv => result.to_csv(),
-            Format::Junit => to_junit(&result.written()),
+            Format::Html => result.to_html(),
+            Format::Junit => to_junit(&[result.written()]),
             Format::Json | Format::HdrLog => result.to_json(),
         };
         if let Err(problem) = file.write(&bytes) {
@@ -110,7 +111,7 @@ fn files(args: &StressArgs) -> Result<Vec<(Format, ResultFile)>, String> {
     let mut files = Vec::new();
     for (format, path) in &args.files.results.0 {
         if *format == Format::HdrLog {
-            return Err("--hdr-log is of one run: --find-limit has --json, --csv and --junit".to_owned());
+            return Err("--hdr-log is of one run: --find-limit has --json, --csv, --junit and --html".to_owned());
         }
         files.push((*format, ResultFile::check(format.name(), "the trials", path)?));
     }

@@ -10,10 +10,12 @@ mod find_limit;
 mod github;
 mod golden;
 mod output;
+mod pictured;
 mod plan;
 mod progress;
 mod proxy;
 mod replay;
+mod report;
 mod repository;
 mod scenarios;
 mod screen;
@@ -59,6 +61,7 @@ pub fn main() -> ExitCode {
         Ok(Cli { command: Some(Command::Proxy(args)), .. }) => proxy::proxy(&args),
         Ok(Cli { command: Some(Command::Replay(args)), .. }) => replay::replay(&args),
         Ok(Cli { command: Some(Command::Export(args)), .. }) => export::export(&args),
+        Ok(Cli { command: Some(Command::Report(args)), .. }) => report::report(&args),
         Ok(Cli { command: Some(Command::Explain(args)), .. }) => explain::explain(&args),
         Ok(Cli { command: Some(Command::Faults), .. }) => {
             faults::list();

@@ -13,7 +13,7 @@ use super::{Failure as CommandFailure, WRONG_INPUT};
 use crate::{
     cli::FileArgs,
     failure::{Facts, Failure, Run},
-    report::{Format, Summary, Verdict, describe},
+    report::{Format, Pictured, Summary, Verdict, describe},
 };
 use oracle::history::Spool;
 use reference::ServerSetup;
@@ -151,9 +151,16 @@ impl Files {
         !self.results.is_empty()
     }
 
+    /// Where a page with the run's slots is to be written.
+    pub(super) fn page(&self) -> Option<&Path> {
+        self.results.iter().find(|(format, _)| *format == Format::Html).map(|(_, file)| file.path.as_path())
+    }
+
     /// Writes what the run has shown so far where the result will be.
     pub(super) fn write_checkpoint(&self, so_far: &Summary) -> Result<(), String> {
-        let written = self.results.iter().map(|(format, file)| file.write_checkpoint(&format.of(so_far)));
+        let note = "this is a checkpoint: who had which slot is in the page of the whole run, or of its history";
+        let pictured = Pictured { lanes: None, note: Some(note.to_owned()) };
+        let written = self.results.iter().map(|(format, file)| file.write_checkpoint(&format.of(so_far, &pictured)));
         let problems: Vec<_> = written.filter_map(Result::err).collect();
         let goes_on = "the run goes on, and a killed run leaves no newer result";
         if problems.is_empty() { Ok(()) } else { Err(format!("{}: {goes_on}", problems.join("; "))) }
@@ -167,8 +174,15 @@ impl Files {
 
     /// Writes them, and returns the exit code. What was found counts for more than a file that cannot be written. `embedded` is how the
     /// reference server was.
-    pub(super) fn write(&self, summary: &Summary, embedded: Option<&ServerSetup>, quiet: bool) -> u8 {
-        let results: Vec<_> = self.results.iter().map(|(format, file)| file.write(&format.of(summary))).collect();
+    pub(super) fn write(
+        &self,
+        summary: &Summary,
+        pictured: &Pictured,
+        embedded: Option<&ServerSetup>,
+        quiet: bool,
+    ) -> u8 {
+        let write = |(format, file): &(Format, ResultFile)| file.write(&format.of(summary, pictured));
+        let results: Vec<_> = self.results.iter().map(write).collect();
         let failure = self.failure.as_ref().map(|file| write_failure(summary, embedded, file, quiet));
         let mut exit_code = summary.exit_code();
         for problem in results.into_iter().chain(failure).filter_map(Result::err) {

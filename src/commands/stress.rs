@@ -3,6 +3,7 @@
 use std::{
     env,
     io::{IsTerminal as _, stdout},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -21,6 +22,7 @@ use super::{
     github,
     golden::expected,
     output::{Files, check_different, check_history_file, print, print_beside, say_error},
+    pictured::{Scratch, pictured},
     progress::Display,
     resolve, runtime,
     screen::restore,
@@ -29,6 +31,7 @@ use super::{
 use crate::{
     cli::{EndpointArgs, PID_VARIABLE, StressArgs, quoted, with_hints},
     frame::HistoryPlan,
+    lanes::Accused,
     preflight::Preflight,
     report::{
         Extent, LiveLines, PlantedFault, Summary, describe_absence, verdict_and_why, write_preflight, write_text,
@@ -47,7 +50,7 @@ use workload::{
 const STARTER: &str = "SEQUENCE_STRESS_STARTER";
 /// What is said where a flag has no effect.
 const NO_CHECKPOINT: &str =
-    "--checkpoint has nothing to write without a file for the result: add --json, --csv, --hdr-log or --junit";
+    "--checkpoint has nothing to write without a file for the result: add --json, --csv, --hdr-log, --html or --junit";
 /// How often a run of hours tells what it has shown so far.
 const VERDICT_EVERY: Duration = Duration::from_secs(3600);
 /// The same where the whole terminal shows the run.
@@ -75,6 +78,11 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         return Err(CommandFailure::wrong_input(NO_CHECKPOINT));
     }
     history.map(check_history_file).transpose().map_err(CommandFailure::wrong_input)?;
+    // A page shows what a history tells.
+    let is_shown = files.page().is_some();
+    let scratch = files.page().filter(|_| args.history.history.is_none()).map(Scratch::beside);
+    let scratch = scratch.transpose().map_err(CommandFailure::wrong_input)?;
+    let shown = history.map(Path::to_owned).or(scratch.as_ref().map(Scratch::path)).filter(|_| is_shown);
     if args.verbose {
         show_each_step();
     }
@@ -116,7 +124,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         glance_every: has_screen.then_some(GLANCE_EVERY),
     };
     let asked = so_far.verdict_asked.clone();
-    let recording = args.history.options().map(|options| HistoryPlan {
+    let recording = args.history.options().or(scratch.as_ref().map(Scratch::options)).map(|options| HistoryPlan {
         options,
         scenario_name: source.name().to_owned(),
         replay: replay.clone(),
@@ -126,7 +134,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         fail_fast: args.fail_fast,
         recording,
         server_memory: server_memory(&args.endpoint, &scenario.target),
-        golden,
+        golden: golden.clone(),
         pace: args.expect.pace,
         so_far,
         ..setup(&args.endpoint, server.as_ref(), scenario.clone(), seed)
@@ -145,13 +153,19 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let summary = result.map(|result| terminal.summary(result));
     let (extent, files) = (terminal.extent, terminal.checkpoints.finish());
     drop(server);
-    let summary = summary.inspect_err(|_| files.leave())?;
+    let mut summary = summary.inspect_err(|_| files.leave())?;
+    let problem = summary.result.recorded.as_ref().and_then(|recorded| recorded.kept.problem.clone());
+    if scratch.is_some() {
+        summary.result.recorded = None;
+    }
     print(|out| write_text(&summary, extent, out));
     github::show(|| summary.written());
-    if let Some(problem) = summary.result.recorded.as_ref().and_then(|recorded| recorded.kept.problem.as_ref()) {
+    if let Some(problem) = &problem {
         say_error(problem);
     }
-    Ok(files.write(&summary, args.endpoint.server_setup(seed).as_ref(), args.quiet))
+    let violations = summary.result.violations.iter().map(Accused::of);
+    let pictured = shown.map(|history| pictured(&history, golden.as_ref(), violations)).unwrap_or_default();
+    Ok(files.write(&summary, &pictured, args.endpoint.server_setup(seed).as_ref(), args.quiet))
 }
 
 /// What the faults that are planted in a server did.

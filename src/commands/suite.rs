@@ -4,7 +4,7 @@ mod board;
 
 use std::{
     collections::VecDeque,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -49,14 +49,11 @@ const JOBS: u32 = 4;
 /// Runs the suite and returns the exit code.
 pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
     let chosen = chosen(args)?;
-    let named = [("json", &args.json), ("junit", &args.junit)];
-    let named = named.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?)));
-    check_different(named.chain(args.expect.files())).map_err(CommandFailure::wrong_input)?;
-    let checked = |flag, path: &Option<PathBuf>| {
-        let file = path.as_deref().map(|path| ResultFile::check(flag, "the results", path));
-        file.transpose().map_err(CommandFailure::wrong_input)
-    };
-    let (json, junit) = (checked("json", &args.json)?, checked("junit", &args.junit)?);
+    let named = [("json", &args.json), ("junit", &args.junit), ("html", &args.html)].into_iter();
+    let named = named.filter_map(|(flag, path)| Some((flag, path.as_deref()?)));
+    check_different(named.clone().chain(args.expect.files())).map_err(CommandFailure::wrong_input)?;
+    let file = |(flag, path)| Ok::<_, String>((flag, ResultFile::check(flag, "the results", path)?));
+    let files = named.map(file).collect::<Result<Vec<_>, _>>().map_err(CommandFailure::wrong_input)?;
     let seed = Seed(args.random_seed.unwrap_or_else(seed_from_the_clock));
     let first = Scenario::resolve(&Source::default_scenario(), args.endpoint.overrides())?;
     for note in args.endpoint.check_server(&first.target.model).map_err(CommandFailure::wrong_input)? {
@@ -85,13 +82,18 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
     let result = SuiteResult { seed, took: began.elapsed(), rows: suite.board.finish() };
     print(|out| result.write_end(out));
     github::show(|| result.written());
-    let json = json.map(|file| file.write(&result.to_json()));
-    let junit = junit.map(|file| file.write(&to_junit(&result.written())));
     let mut code = result.exit_code();
-    for problem in json.into_iter().chain(junit).filter_map(Result::err) {
-        say_error(&problem);
-        // What was found counts for more than a file that cannot be written.
-        code = if code == 1 { code } else { super::WRONG_INPUT };
+    for (flag, file) in files {
+        let bytes = match flag {
+            "junit" => to_junit(&[result.written()]),
+            "html" => result.to_html(),
+            _ => result.to_json(),
+        };
+        if let Err(problem) = file.write(&bytes) {
+            say_error(&problem);
+            // What was found counts for more than a file that cannot be written.
+            code = if code == 1 { code } else { super::WRONG_INPUT };
+        }
     }
     Ok(code)
 }

@@ -23,10 +23,37 @@ static EXPLAINED: LazyLock<HashMap<&str, String>> = LazyLock::new(|| {
         if !known.is_empty() {
             known.push_str("\n\n");
         }
-        known.push_str(&laid_out(&plain(text)));
+        known.push_str(&laid_out(&plain(text), COLUMNS));
     }
     explained
 });
+
+/// The documentation's section on a kind of violation, for any width: a line for each item, and an empty line between paragraphs.
+pub(super) fn kind_explained(kind: &str) -> Option<String> {
+    explained_in(&[KINDS], kind)
+}
+
+/// The same of a cause.
+pub(super) fn cause_explained(cause: &str) -> Option<String> {
+    explained_in(&CAUSES, cause)
+}
+
+fn explained_in(pages: &[&'static str], name: &str) -> Option<String> {
+    let (_, text) = pages.iter().copied().flat_map(sections).find(|(its, _)| *its == name)?;
+    let text = laid_out(&plain(text), usize::MAX);
+    // Items stand together, and an empty line is between paragraphs.
+    let is_item = |line: &str| line.starts_with("- ");
+    let mut blocks = String::new();
+    let mut before = "";
+    for line in text.lines() {
+        if !before.is_empty() {
+            blocks.push_str(if is_item(before) && is_item(line) { "\n" } else { "\n\n" });
+        }
+        blocks.push_str(line);
+        before = line;
+    }
+    Some(blocks)
+}
 
 /// The documentation's section on a kind of violation or a cause, for a terminal of 80 columns.
 ///
@@ -69,8 +96,8 @@ fn plain(markdown: &str) -> String {
     text
 }
 
-/// Markdown for a terminal of 80 columns: each paragraph and each item anew in lines, without the signs for bold text.
-fn laid_out(markdown: &str) -> String {
+/// Markdown in so many columns: each paragraph and each item anew in lines, without the signs for bold text.
+fn laid_out(markdown: &str, columns: usize) -> String {
     let mut blocks: Vec<String> = Vec::new();
     let mut is_new = true;
     for line in markdown.lines() {
@@ -83,8 +110,8 @@ fn laid_out(markdown: &str) -> String {
         block.push(' ');
     }
     let lines = |block: &String| match block.strip_prefix("- ") {
-        Some(item) => format!("- {}", wrapped(&item.replace("**", ""), COLUMNS - 2).join("\n  ")),
-        None => wrapped(&block.replace("**", ""), COLUMNS).join("\n"),
+        Some(item) => format!("- {}", wrapped(&item.replace("**", ""), columns - 2).join("\n  ")),
+        None => wrapped(&block.replace("**", ""), columns).join("\n"),
     };
     blocks.iter().map(lines).collect::<Vec<_>>().join("\n")
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{
     Claimed, Description, Extent, PlantedFault, Summary, Verdict,
     checks::{Check, checks, judges_outputs},
     evidence,
     mean_step::{MeanBatch, MeanStep},
-    series::{Row, rows},
+    series::{WithCounts, with_counts},
 };
 use crate::{
     frame::HistoryWritten,
@@ -140,7 +141,7 @@ pub(super) struct Document<'s> {
     #[serde(skip_serializing_if = "Option::is_none")]
     health: Option<&'s Health>,
     /// What happened in each second of the run, or in each of longer intervals of a long one.
-    series: Vec<Row>,
+    series: Vec<WithCounts>,
     /// How long answers were waited for, and how long a lawful one may take, in microseconds.
     limits_us: Limits,
     /// Which parts of the protocol the endpoint has, as the run found them before it began.
@@ -341,6 +342,11 @@ impl From<&Times> for Percentiles {
     }
 }
 
+/// The result as a value.
+pub(super) fn to_value(summary: &Summary) -> Value {
+    serde_json::to_value(Document::of(summary)).expect("the keys are texts")
+}
+
 /// The result as one JSON object.
 pub fn to_json(summary: &Summary) -> Vec<u8> {
     document_to_json(&Document::of(summary))
@@ -430,7 +436,7 @@ impl<'s> Document<'s> {
                 same_steps: golden.relations.repeated(),
             }),
             health: result.health.as_ref(),
-            series: rows(result),
+            series: with_counts(result),
             limits_us: Limits {
                 longest_lawful_wait: limits.lawful.as_micros(),
                 lost_after: limits.lost_after.as_micros(),

@@ -16,26 +16,35 @@ use crate::{
 };
 use oracle::ViolationKind;
 
-/// A result as one document: a test suite for each run.
-pub(crate) fn to_junit(written: &Written) -> Vec<u8> {
+/// Results as one document: a test suite for each run.
+pub(crate) fn to_junit(results: &[Written]) -> Vec<u8> {
+    let (mut suites, mut seconds) = (Vec::new(), 0.0);
+    for written in results {
+        let (of_this, took) = suites_of(written);
+        suites.extend(of_this);
+        seconds += took;
+    }
+    document(&suites, seconds)
+}
+
+/// The test suites of a result, and how many seconds it took.
+fn suites_of(written: &Written) -> (Vec<Suite>, f64) {
     match written {
-        Written::Run(run) => document(&[of_run(&run.scenario_name, run)], run.elapsed_s),
-        Written::Suite(suite) => {
-            let suites: Vec<_> = suite.scenarios.iter().map(of_scenario).collect();
-            document(&suites, suite.took_s)
-        }
+        Written::Run(run) => (vec![of_run(&run.scenario_name, run)], run.elapsed_s),
+        Written::Suite(suite) => (suite.scenarios.iter().map(of_scenario).collect(), suite.took_s),
         Written::Search(search) => {
             let suites: Vec<_> = std::iter::once(of_search(search))
                 .chain(search.violation.as_ref().map(|run| of_run(&format!("{} (violation)", run.scenario_name), run)))
                 .collect();
-            document(&suites, suites.iter().map(|suite| suite.seconds).sum())
+            let seconds = suites.iter().map(|suite| suite.seconds).sum();
+            (suites, seconds)
         }
     }
 }
 
 /// The result of a run.
 pub(super) fn of_summary(summary: &Summary) -> Vec<u8> {
-    to_junit(&summary.written())
+    to_junit(&[summary.written()])
 }
 
 fn of_scenario(scenario: &Scenario) -> Suite {

@@ -3,10 +3,11 @@
 use std::{io, time::Duration};
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     SCHEMA_VERSION, Summary,
+    html::page_of,
     json::{Document as RunDocument, document_to_json, read_again},
     text::{BOLD, RED},
     words,
@@ -113,6 +114,11 @@ impl LimitResult {
         document_to_json(&Document::of(self))
     }
 
+    /// The search as a page.
+    pub(crate) fn to_html(&self) -> Vec<u8> {
+        page_of(&self.scenario_name, &Document::of(self))
+    }
+
     /// The search as a reader of its JSON has it.
     pub(crate) fn written(&self) -> Written {
         read_again(&Document::of(self))
@@ -120,11 +126,7 @@ impl LimitResult {
 
     /// A line for each trial, with a line of titles.
     pub(crate) fn to_csv(&self) -> Vec<u8> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        for trial in &self.trials {
-            writer.serialize(Row::of(trial)).expect("memory takes flat rows");
-        }
-        writer.into_inner().expect("memory takes it")
+        written(self.trials.iter().map(Row::of).collect())
     }
 }
 
@@ -166,6 +168,15 @@ pub(crate) fn write_trial(of: Load, trial: &Trial, out: &mut impl io::Write) -> 
     Ok(())
 }
 
+/// Rows as CSV, with a line of titles.
+pub(super) fn written(rows: Vec<Row>) -> Vec<u8> {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        writer.serialize(row).expect("memory takes flat rows");
+    }
+    writer.into_inner().expect("memory takes it")
+}
+
 /// Why a load was too much.
 fn why(overload: &Overload) -> String {
     match overload {
@@ -191,9 +202,9 @@ fn why(overload: &Overload) -> String {
 }
 
 /// A trial, for machines. What was not measured is null, or empty in CSV.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Trial")]
-struct Row {
+pub(super) struct Row {
     /// The rate in iterations a second, or the number of workers.
     load: f64,
     /// Whether the server took it.

@@ -1,13 +1,13 @@
 //! What happened in each interval of a run, for machines: as rows, as CSV, and as a log of histograms.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use hdrhistogram::serialization::{
     V2DeflateSerializer,
     interval_log::{IntervalLogWriterBuilder, Tag},
 };
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     Summary,
@@ -20,7 +20,7 @@ use crate::{
 use workload::model::{Model, Spent};
 
 /// An interval. What was not measured is null, or empty in CSV.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Row {
     /// When it began, in seconds since the run began.
     at_s: u64,
@@ -77,6 +77,33 @@ pub(super) struct Row {
     server_memory_bytes: Option<u64>,
     /// CPU time of the server's process in it, in percent of one core.
     server_cpu_percent: Option<f64>,
+}
+
+/// An interval with the distribution of its latencies.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Interval")]
+pub(super) struct WithCounts {
+    #[serde(flatten)]
+    row: Row,
+    /// Responses by the time from when their step was due, or sent: the lower bound of a bucket in µs, and how many are in the bucket. There
+    /// are four buckets to each doubling.
+    step_counts: BTreeMap<u64, u64>,
+}
+
+/// How many are in each bucket, by the bucket's lower bound in µs.
+fn counts(times: &Times) -> BTreeMap<u64, u64> {
+    let mut counts = BTreeMap::new();
+    for recorded in times.histogram().iter_recorded() {
+        *counts.entry(bound(recorded.value_iterated_to())).or_default() += recorded.count_at_value();
+    }
+    counts
+}
+
+/// The lower bound of the bucket that has this time.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn bound(us: u64) -> u64 {
+    let quarter = ((us.max(1) as f64).log2() * 4.0).floor() / 4.0;
+    quarter.exp2().round() as u64
 }
 
 /// The mean, where anything was measured.
@@ -154,8 +181,14 @@ impl Row {
     }
 }
 
+/// A row for each interval, with its latencies.
+pub(super) fn with_counts(result: &RunResult) -> Vec<WithCounts> {
+    let counts = result.series.intervals.iter().map(|interval| counts(&interval.times.step.times()));
+    rows(result).into_iter().zip(counts).map(|(row, step_counts)| WithCounts { row, step_counts }).collect()
+}
+
 /// A row for each interval.
-pub(super) fn rows(result: &RunResult) -> Vec<Row> {
+fn rows(result: &RunResult) -> Vec<Row> {
     let (series, model) = (&result.series, &result.preflight.model);
     let mut before = None;
     let row = |(place, interval): (u64, &Interval)| {
@@ -169,8 +202,13 @@ pub(super) fn rows(result: &RunResult) -> Vec<Row> {
 
 /// The rows as CSV, with a line of titles.
 pub(super) fn to_csv(summary: &Summary) -> Vec<u8> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    for row in rows(&summary.result) {
+    written(rows(&summary.result))
+}
+
+/// Rows as CSV, with a line of titles.
+pub(super) fn written(rows: Vec<Row>) -> Vec<u8> {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    for row in rows {
         writer.serialize(row).expect("memory takes flat rows");
     }
     writer.into_inner().expect("memory takes it")

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{
     SCHEMA_VERSION, Summary, Verdict, counted,
+    html::page_of,
     json::{Document as RunDocument, document_to_json, read_again},
 };
 use crate::{probe::SlotFinding, reading::Written};
@@ -125,6 +126,11 @@ impl SuiteResult {
     /// The suite as one JSON object.
     pub fn to_json(&self) -> Vec<u8> {
         document_to_json(&self.document())
+    }
+
+    /// The suite as a page. No history tells of its scenarios who had which slot.
+    pub(crate) fn to_html(&self) -> Vec<u8> {
+        page_of("suite", &self.document())
     }
 
     /// The suite as a reader of its JSON has it.

@@ -133,12 +133,13 @@ fn the_command_ends_at_a_violation_that_load_does_not_explain() {
 #[test]
 fn the_command_tells_the_limit_and_writes_the_trials() {
     let folder = tempfile::tempdir().expect("a folder");
-    let [file, csv, junit] = ["limit.json", "limit.csv", "limit.xml"].map(|name| folder.path().join(name));
+    let [file, csv, junit, page] =
+        ["limit.json", "limit.csv", "limit.xml", "limit.html"].map(|name| folder.path().join(name));
     let path = folder.path().join("one-step.toml");
     fs::write(&path, ONE_STEP).expect("a file");
     let flags =
         ["--embedded", "--find-limit=1..1", "--fail-if=step.p50 > 1us", "-d4s", "-q", "--scenario", words(&path)];
-    let files = ["--json", words(&file), "--csv", words(&csv), "--junit", words(&junit)];
+    let files = ["--json", words(&file), "--csv", words(&csv), "--junit", words(&junit), "--html", words(&page)];
     let (code, text) = told(&[&flags[..], &files].concat());
     assert_eq!(code, Some(3), "{text}");
     assert!(text.contains("LIMIT: below 1: each number of workers that was tried was too much; give"), "{text}");
@@ -148,6 +149,8 @@ fn the_command_tells_the_limit_and_writes_the_trials() {
     let why = result["trials"][2]["why"].as_str().expect("a reason");
     assert!(why.starts_with("step.p50 > 1us: "), "{why}");
     assert_eq!(fs::read_to_string(&csv).expect("a file").lines().count(), 4);
+    let page = crate::report::data(&page);
+    assert_eq!(page["results"][0]["document"], result);
     // A load that is too much is no failure of the server.
     let junit = fs::read_to_string(&junit).expect("a file");
     assert!(
@@ -166,7 +169,7 @@ fn what_cannot_be_searched_is_said_before_anything_is_sent() {
         (&["--find-limit", "1..5/s", "--rate", "3/s"], "cannot be used with"),
         (
             &["--find-limit", "1..5/s", "--hdr-log", "x"],
-            "--hdr-log is of one run: --find-limit has --json, --csv and --junit",
+            "--hdr-log is of one run: --find-limit has --json, --csv, --junit and --html",
         ),
         (&["--find-limit", "1..5/s", "--fail-if", "pending.max > 3"], "needs --metrics-url"),
     ] {

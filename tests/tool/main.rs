@@ -41,6 +41,7 @@ mod reference_memory;
 mod reference_types;
 mod reference_without_formula;
 mod replay;
+mod report;
 mod repository;
 mod run;
 mod series;

@@ -56,6 +56,15 @@ fn each_second_has_its_counts_its_times_and_what_the_server_said() {
         let [mean, most] = ["step_mean_us", "step_max_us"].map(|key| row[key].as_f64().expect("a time"));
         assert!(mean > 0.0 && mean <= most, "{row}");
     }
+    for row in rows {
+        let counts = row["step_counts"].as_object().expect("buckets");
+        let all: u64 = counts.values().map(|count| count.as_u64().expect("a count")).sum();
+        assert_eq!(Some(all), row["responses"].as_u64(), "{row}");
+        let highest = counts.keys().map(|bound| bound.parse::<u64>().expect("a bound")).max();
+        // A bucket's upper bound is a fifth above its lower one.
+        let most = row["step_max_us"].as_u64();
+        assert!(highest <= most && most.is_none_or(|most| most <= highest.unwrap_or(0) * 6 / 5), "{row}");
+    }
     // How far the server's counts rose in a second, two looks tell. On a busy machine a look may come too late for its second.
     let looked_at: Vec<_> = rows.iter().filter(|row| row["in_flight"].is_number()).collect();
     assert!(looked_at.len() >= 2 && looked_at[0]["executions"].is_null(), "{looked_at:?}");
@@ -76,7 +85,8 @@ fn each_second_has_its_counts_its_times_and_what_the_server_said() {
     let text = fs::read_to_string(&csv).expect("a file");
     let lines: Vec<Vec<_>> = text.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!(lines.len(), rows.len() + 1);
-    let keys: Vec<_> = rows[0].as_object().expect("an object").keys().collect();
+    // A table has no room for the distributions.
+    let keys: Vec<_> = rows[0].as_object().expect("an object").keys().filter(|key| *key != "step_counts").collect();
     let mut titles = lines[0].clone();
     titles.sort_unstable();
     assert_eq!(titles, keys);

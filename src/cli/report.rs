@@ -1,0 +1,47 @@
+//! The flags of `report`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::report::Format;
+
+/// What stands below the options.
+const FOOTER: &str = "\
+Examples:
+  sequence-stress report run.json --html run.html
+  sequence-stress report run.jsonl.zst --html run.html
+  sequence-stress report old.json new.json --html both.html
+  sequence-stress report run.json --csv > series.csv
+  sequence-stress report run.json --markdown > run.md
+
+Exit codes:
+  0  written
+  2  the command line or a file is wrong";
+
+/// What is reported, and how.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = FOOTER, next_help_heading = "Output")]
+pub struct ReportArgs {
+    /// Results that --json wrote: of runs, suites or searches for the limit; or histories
+    #[arg(value_name = "RESULT", required = true, help_heading = None)]
+    pub results: Vec<PathBuf>,
+    /// Histories of these runs, where the results do not name them
+    #[arg(long, value_name = "FILE", num_args = 1.., help_heading = "Input")]
+    pub history: Vec<PathBuf>,
+    /// The golden file that the runs were judged by
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    pub golden: Option<PathBuf>,
+    /// Write a page to FILE that any browser shows, offline
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// The same as `--junit` of a run, for all results.
+    #[arg(long, value_name = "FILE", help = Format::Junit.what())]
+    pub junit: Option<PathBuf>,
+    /// Print the results as Markdown
+    #[arg(long)]
+    pub markdown: bool,
+    /// Print the series of each run, or the trials of each search, as CSV
+    #[arg(long, conflicts_with = "markdown")]
+    pub csv: bool,
+}

@@ -1,0 +1,69 @@
+//! The sequences of a run as lanes, from its history.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use tempfile::TempDir;
+
+use crate::{
+    check::{Checked, check_by},
+    lanes::{Accused, Lanes},
+    report::Pictured,
+};
+use oracle::{
+    golden::Golden,
+    history::{Keep, Options},
+};
+
+/// The largest history that is kept for a page alone: what the page shows has a bound, too.
+const LIMIT: u64 = 256 << 20;
+
+/// A history that is kept as long as the page is not written.
+pub(super) struct Scratch {
+    folder: TempDir,
+}
+
+impl Scratch {
+    /// Beside the page.
+    pub(super) fn beside(page: &Path) -> Result<Self, String> {
+        let folder = page.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let made = tempfile::Builder::new().prefix(".sequence-stress-").tempdir_in(folder);
+        let folder = made.map_err(|error| {
+            format!("cannot make a folder for the run's events beside {}: {error}; name another folder", page.display())
+        })?;
+        Ok(Self { folder })
+    }
+
+    /// Where the history is.
+    pub(super) fn path(&self) -> PathBuf {
+        self.folder.path().join("history.jsonl.zst")
+    }
+
+    /// How it is written.
+    pub(super) fn options(&self) -> Options {
+        Options { path: self.path(), keep: Keep::DEFAULT, limit: LIMIT, part: Options::PART }
+    }
+}
+
+/// Reads who had which slot from a history; the violations are those of the result that is shown.
+pub(super) fn pictured(
+    history: &Path,
+    golden: Option<&Arc<Golden>>,
+    violations: impl IntoIterator<Item = Accused>,
+) -> Pictured {
+    let mut lanes = Lanes::default();
+    match check_by(golden, history, &mut lanes) {
+        Ok(checked) => of(lanes, &checked, violations),
+        Err(damage) => Pictured { lanes: None, note: Some(format!("{}: {damage}", history.display())) },
+    }
+}
+
+/// The same of a history that was read.
+pub(super) fn of(lanes: Lanes, checked: &Checked, violations: impl IntoIterator<Item = Accused>) -> Pictured {
+    let damage = checked.damage.as_ref().map(|damage| format!("the history is damaged or cut off: {damage}"));
+    let left_out = checked.footer.as_ref().filter(|footer| footer.kept.left_out + footer.kept.lost > 0);
+    let parts = left_out.map(|_| "the history has parts of the run alone (--history-keep all keeps all)".to_owned());
+    Pictured { lanes: Some(lanes.conclude(violations)), note: damage.or(parts) }
+}

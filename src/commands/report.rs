@@ -1,0 +1,240 @@
+//! `sequence-stress report`: results as a page, as `JUnit` XML, as Markdown or as CSV.
+
+use std::{
+    fs::File,
+    io::{Read as _, Write as _},
+    path::{Path, PathBuf},
+    slice,
+    sync::Arc,
+};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    Failure, check,
+    output::{ResultFile, check_different, write_all},
+    pictured::{self, pictured},
+};
+use crate::{
+    check::check_by,
+    cli::ReportArgs,
+    compare::{Asked, Comparison, Ran},
+    golden::read_file,
+    lanes::{Accused, Lanes},
+    reading::{self, Writer, Written},
+    report::{Compare, Part, Pictured, to_csv, to_html, to_junit, to_markdown},
+};
+use oracle::{
+    golden::Golden,
+    history::{Reader, is_history},
+};
+use workload::sequence::RequestId;
+
+/// The comparison of a report is that of `compare` without flags.
+const ASKED: Asked = Asked { least: 0.05, warm_up_s: 2 };
+
+/// Writes what is asked for, and returns the exit code.
+pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
+    let wrong = |problem: String| Failure::wrong_input(problem);
+    if args.html.is_none() && args.junit.is_none() && !args.csv && !args.markdown {
+        return Err(wrong(
+            "say what to make of the results: --html FILE, --junit FILE, --markdown or --csv".to_owned(),
+        ));
+    }
+    let files = [("html", &args.html), ("junit", &args.junit)];
+    let files = files.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?)));
+    check_different(files.clone()).map_err(wrong)?;
+    for input in args.results.iter().chain(&args.history).chain(&args.golden) {
+        for output in files.clone() {
+            check_different([output, ("RESULT", input.as_path())].into_iter()).map_err(|_| {
+                let problem = format!("--{} would overwrite {}, which is read", output.0, input.display());
+                wrong(format!("{problem}; name another file"))
+            })?;
+        }
+    }
+    let checked = |path: &Option<PathBuf>, flag, what| {
+        path.as_deref().map(|path| ResultFile::check(flag, what, path)).transpose().map_err(wrong)
+    };
+    let (page, junit) = (checked(&args.html, "html", "the page")?, checked(&args.junit, "junit", "the results")?);
+    let golden = args.golden.as_deref().map(read_file).transpose().map_err(wrong)?.map(Arc::new);
+    let first_line = |path: &PathBuf| FirstLine::of(path).map(|first| (path.clone(), first));
+    let histories = args.history.iter().map(first_line).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    let reading = Reading { golden, histories };
+    let read = args.results.iter().map(|path| reading.read(path)).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    let (parts, written): (Vec<_>, Vec<_>) = read.into_iter().unzip();
+    let written: Vec<_> = written.into_iter().flatten().collect();
+    if written.len() < parts.len() && (junit.is_some() || args.markdown || args.csv) {
+        return Err(wrong("a comparison is among the results: only --html shows it".to_owned()));
+    }
+    if args.csv {
+        let results: Vec<_> = parts.iter().map(|part| (part.name.as_str(), &part.document)).collect();
+        let csv = to_csv(&results).map_err(wrong)?;
+        write_all(|out| out.write_all(&csv))?;
+    }
+    if args.markdown {
+        let texts: Vec<_> = written.iter().map(|written| to_markdown(written, usize::MAX)).collect();
+        write_all(|out| out.write_all(texts.join("\n").as_bytes()))?;
+    }
+    if let Some(junit) = junit {
+        junit.write(&to_junit(&written)).map_err(wrong)?;
+    }
+    if let Some(page) = page {
+        page.write(&to_html(&parts, compared(&args.results, &parts).as_ref())).map_err(wrong)?;
+    }
+    Ok(0)
+}
+
+/// What `compare` says of the results, where they are runs that can be compared.
+fn compared(files: &[PathBuf], parts: &[Part]) -> Option<Value> {
+    if parts.len() < 2 || parts.iter().any(|part| part.document.get("series").is_none()) {
+        return None;
+    }
+    let ran = files.iter().map(|file| Ran::read(file).ok()).collect::<Option<Vec<_>>>()?;
+    let (old, new) = ran.split_first()?;
+    let comparisons = new.chunks(1).map(|new| Comparison::of(slice::from_ref(old), new, ASKED));
+    let comparisons = comparisons.collect::<Result<_, _>>().ok()?;
+    let compare = Compare { comparisons, least: ASKED.least, warm_up_s: ASKED.warm_up_s, held: false };
+    serde_json::from_slice(&compare.to_json()).ok()
+}
+
+/// What tells one run from another, in its result and in its history.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct FirstLine {
+    started_at: String,
+    seed: u64,
+}
+
+impl FirstLine {
+    /// Of a history.
+    fn of(history: &Path) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Header {
+            origin: Origin,
+            seed: u64,
+        }
+        #[derive(Deserialize)]
+        struct Origin {
+            started_at: String,
+        }
+        let unusable = |problem: &dyn std::fmt::Display| format!("{}: {problem}", history.display());
+        let (_, header) = Reader::open(history).map_err(|damage| unusable(&damage))?;
+        let header: Header = serde_json::from_value(header).map_err(|error| unusable(&error))?;
+        Ok(Self { started_at: header.origin.started_at, seed: header.seed })
+    }
+}
+
+/// What of a result the lanes need.
+#[derive(Debug, Deserialize)]
+struct Head {
+    #[serde(flatten)]
+    run: Option<FirstLine>,
+    history: Option<WrittenTo>,
+    #[serde(default)]
+    violations: Vec<Seen>,
+}
+
+#[derive(Debug, Deserialize)]
+struct WrittenTo {
+    path: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+struct Seen {
+    at_us: u64,
+    request_id: Option<RequestId>,
+    aside: Option<Value>,
+}
+
+impl From<&Seen> for Accused {
+    fn from(seen: &Seen) -> Self {
+        Self { at: seen.at_us.saturating_mul(1000), request: seen.request_id.filter(|_| seen.aside.is_none()) }
+    }
+}
+
+/// How results are read.
+struct Reading {
+    golden: Option<Arc<Golden>>,
+    /// Histories, with the run that each is of.
+    histories: Vec<(PathBuf, FirstLine)>,
+}
+
+impl Reading {
+    /// A result, or a history, as part of a report; and as the forms for CI systems have it, unless it is a comparison.
+    fn read(&self, path: &Path) -> Result<(Part, Option<Written>), String> {
+        let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
+        let cannot = |problem: String| format!("cannot report {}: {problem}", path.display());
+        let (part, written) = if begins_as_history(path).map_err(cannot)? {
+            self.of_history(path).map_err(cannot)?
+        } else {
+            self.of_result(path).map_err(cannot)?
+        };
+        Ok((Part { name, ..part }, written))
+    }
+
+    fn of_history(&self, path: &Path) -> Result<(Part, Option<Written>), String> {
+        let mut lanes = Lanes::default();
+        let checked = check_by(self.golden.as_ref(), path, &mut lanes);
+        let checked = checked.map_err(|damage| format!("{damage}; nothing of the file was judged"))?;
+        let accused = checked.result.violations.iter().map(Accused::of);
+        let summary = check::summary(&checked);
+        let part = Part::of_run(&summary, &pictured::of(lanes, &checked, accused));
+        Ok((part, Some(summary.written())))
+    }
+
+    fn of_result(&self, path: &Path) -> Result<(Part, Option<Written>), String> {
+        let bytes = reading::bytes(path)?;
+        let writer = reading::writer(&bytes)?;
+        let no_result = |error: serde_json::Error| reading::no_result(&error);
+        let document: Value = serde_json::from_slice(&bytes).map_err(no_result)?;
+        if writer == Writer::Other {
+            let is_comparison = document.get("comparisons").is_some();
+            let part = Part::of(String::new(), document);
+            return if is_comparison {
+                Ok((part, None))
+            } else {
+                Err("it is no result of --json, and no history".to_owned())
+            };
+        }
+        let written = Written::parsed(&bytes)?;
+        let head = Head::deserialize(&document).map_err(no_result)?;
+        let mut part = Part::of(String::new(), document);
+        if writer == Writer::Run {
+            part.picture(&self.pictured(path, &head));
+        }
+        Ok((part, Some(written)))
+    }
+
+    /// The lanes of a run, from the history that belongs to it.
+    fn pictured(&self, path: &Path, head: &Head) -> Pictured {
+        let without = |note: String| Pictured { lanes: None, note: Some(note) };
+        let is_its = |first: &FirstLine| head.run.as_ref() == Some(first);
+        let given = self.histories.iter().find(|(_, first)| is_its(first)).map(|(path, _)| path.clone());
+        let written = head.history.as_ref().map(|history| history.path.as_path());
+        let beside = written.and_then(|history| Some(path.with_file_name(history.file_name()?)));
+        let candidates = written.map(Path::to_owned).into_iter().chain(beside);
+        let found =
+            given.or_else(|| candidates.into_iter().find(|file| FirstLine::of(file).is_ok_and(|its| is_its(&its))));
+        match (found, written) {
+            (Some(history), _) => pictured(&history, self.golden.as_ref(), head.violations.iter().map(Accused::from)),
+            (None, Some(history)) => {
+                without(format!("the run's history is not at {}: name it (--history FILE)", history.display()))
+            }
+            (None, None) if self.histories.is_empty() => {
+                without("the run kept no history: --html or --history of a run keeps one".to_owned())
+            }
+            (None, None) => without("none of the histories that were named is of this run".to_owned()),
+        }
+    }
+}
+
+/// Whether a file is a history, by its first bytes.
+fn begins_as_history(path: &Path) -> Result<bool, String> {
+    let mut beginning = Vec::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    file.take(BEGINNING).read_to_end(&mut beginning).map_err(|error| error.to_string())?;
+    Ok(is_history(&beginning))
+}
+
+/// So many bytes tell a history from other files.
+const BEGINNING: u64 = 64;

@@ -1,0 +1,426 @@
+//! Who had which slot when: a run's sequences as lanes of a picture, from the events of its history.
+//!
+//! The sequences are kept up to a bound: those around violations, and otherwise the last ones.
+
+mod assign;
+mod columns;
+
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    time::Duration,
+};
+
+pub(crate) use self::columns::LaneData;
+use crate::{check::Follower, frame::Header};
+use oracle::{Outcome, Ruling, Settled, Violation, history::Entry};
+use workload::{
+    controls::Seen,
+    event::{ContextId, Cut, EventKind, Nanos},
+    number::Number,
+    sequence::{CorrelationId, Pattern, RequestId, Step},
+};
+
+/// How many sequences are kept, and how many of them because a violation is near.
+const SEQUENCES_MAX: usize = 100_000;
+const NEAR_MAX: usize = 20_000;
+/// How many steps are kept with them, and how many of one sequence.
+const STEPS_MAX: usize = 400_000;
+const STEPS_OF_ONE: usize = 2_000;
+/// How many marks are kept.
+const MARKS_MAX: usize = 20_000;
+/// What happens so long before and after a violation is near it.
+const NEAR: Nanos = 10_000_000_000;
+/// The longest text of an error that is kept.
+const TEXT_MAX: usize = 200;
+
+/// How a sequence was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Nothing says that it was.
+    Open,
+    /// Its END was executed.
+    Ended,
+    /// It had no step for an idle limit.
+    Idle,
+    /// The server answered a step with an error.
+    Rejected,
+    /// The client or the network cut its stream.
+    Cut,
+    /// Another sequence of its correlation ID began.
+    Replaced,
+    /// The model or the server was exchanged.
+    Disturbed,
+}
+
+/// What is marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MarkKind {
+    /// A sequence with a slot was without one after a pause of an idle limit or more.
+    Reap,
+    /// The client cancelled a stream, or reset its connection.
+    Cancel,
+    /// A stream was cut in another way.
+    Cut,
+    /// A violation.
+    Violation,
+}
+
+/// A moment of a sequence, or of the whole run.
+#[derive(Clone, Debug)]
+struct Mark {
+    at: Nanos,
+    kind: MarkKind,
+    /// The sequence; none where none is concerned.
+    sequence: Option<Key>,
+    /// The violation's place in the result.
+    violation: Option<usize>,
+}
+
+/// A step and its response.
+#[derive(Clone, Debug)]
+struct StepSeen {
+    step: Step,
+    sent: Nanos,
+    settled: Option<(Nanos, Outcome)>,
+    answer: Option<Answer>,
+    slot: Option<u32>,
+}
+
+/// What came for a step.
+#[derive(Clone, Debug)]
+enum Answer {
+    Sum(Number),
+    Error(String),
+}
+
+/// What a sequence is known by: its context, and its number in the worker.
+type Key = (ContextId, u32);
+
+fn key(request: RequestId) -> Key {
+    (ContextId { worker: request.worker, context: request.context }, request.sequence)
+}
+
+/// A sequence.
+#[derive(Clone, Debug)]
+struct Sequence {
+    key: Key,
+    correlation_id: CorrelationId,
+    pattern: Pattern,
+    begun: Nanos,
+    /// From when it certainly had a slot.
+    held: Option<Nanos>,
+    /// When the last step was sent that was executed.
+    executed: Option<Nanos>,
+    /// When its END was sent, and when it was answered if it was executed.
+    end_sent: Option<Nanos>,
+    ended: Option<Nanos>,
+    /// When it was over or might have been, as far as events tell.
+    over: Option<Nanos>,
+    end: End,
+    /// The slot that the model saw.
+    slot: Option<u32>,
+    violations: u32,
+    steps: VecDeque<StepSeen>,
+    /// Steps that were sent, those included that are not kept.
+    sent: u32,
+}
+
+/// Where the violations of a run were, in the order of its result.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Accused {
+    /// When the client saw it, in nanoseconds since the run began.
+    pub(crate) at: Nanos,
+    /// The request that is concerned, if one of the run's own is.
+    pub(crate) request: Option<RequestId>,
+}
+
+impl Accused {
+    /// Where a violation was.
+    pub(crate) fn of(violation: &Violation) -> Self {
+        let of_the_run = violation.place.as_ref().filter(|place| place.aside.is_none());
+        Self { at: violation.at_ns, request: of_the_run.and_then(|place| place.request_id) }
+    }
+}
+
+/// The sequences of a run, while its history is read.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes {
+    slots: Option<u32>,
+    idle_limit: Option<Nanos>,
+    /// Those near a violation that are no longer among the last ones.
+    near: Vec<Sequence>,
+    last: VecDeque<Sequence>,
+    /// How many left the front of `last`.
+    left: usize,
+    /// How many of all that began have no steps any more, but for those near a violation.
+    without_steps: usize,
+    /// Where each is: its number among all that began, or its place in `near`.
+    places: HashMap<Key, Place>,
+    /// The sequence that has each context's correlation ID.
+    current: HashMap<ContextId, Key>,
+    kept_steps: usize,
+    left_out: u64,
+    marks: Vec<Mark>,
+    marks_left_out: u64,
+    gaps: Vec<(Nanos, Nanos)>,
+    violations: BTreeSet<Nanos>,
+    until: Nanos,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Near(usize),
+    Last(usize),
+}
+
+impl Follower for Lanes {
+    fn begin(&mut self, header: &Header) {
+        let model = &header.preflight.model;
+        self.slots = model.slots;
+        self.idle_limit = model.idle_limit.map(nanos);
+    }
+
+    fn gap(&mut self, from: Nanos, until: Nanos) {
+        self.gaps.push((from, until));
+        // What happened meanwhile nobody knows.
+        for key in self.current.drain().map(|(_, key)| key).collect::<Vec<_>>() {
+            self.close(key, from, End::Open);
+        }
+        self.until = self.until.max(until);
+    }
+
+    fn entry(&mut self, entry: &Entry, ruling: &Ruling) {
+        self.until = self.until.max(entry.at);
+        match &entry.what {
+            EventKind::Sent(step) => self.sent(entry, *step),
+            EventKind::Cut(cut) => self.cut(entry, cut),
+            EventKind::Disturbed(_) => self.close_current(entry.context, entry.at, End::Disturbed),
+            _ => {}
+        }
+        if let Some(settled) = &ruling.settled {
+            self.settled(entry, settled);
+        }
+    }
+
+    fn violation(&mut self, violation: &Violation) {
+        self.violations.insert(violation.at_ns);
+    }
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Lanes {
+    /// The picture's data; the violations are those of the run's result, in its order.
+    pub(crate) fn conclude(mut self, accused: impl IntoIterator<Item = Accused>) -> LaneData {
+        for (violation, Accused { at, request }) in accused.into_iter().enumerate() {
+            let sequence = request.map(key).filter(|key| self.places.contains_key(key));
+            if let Some(sequence) = sequence.and_then(|key| self.sequence(key)) {
+                sequence.violations += 1;
+            }
+            self.marks.push(Mark { at, kind: MarkKind::Violation, sequence, violation: Some(violation) });
+        }
+        let (idle, until) = (self.idle_limit, self.until);
+        self.near.iter_mut().chain(&mut self.last).for_each(|sequence| sequence.conclude(idle, until));
+        columns::of(self)
+    }
+
+    /// A sequence that is kept.
+    fn sequence(&mut self, key: Key) -> Option<&mut Sequence> {
+        match *self.places.get(&key)? {
+            Place::Near(place) => self.near.get_mut(place),
+            Place::Last(number) => self.last.get_mut(number - self.left),
+        }
+    }
+
+    fn close(&mut self, key: Key, at: Nanos, end: End) {
+        if let Some(sequence) = self.sequence(key) {
+            sequence.close(at, end);
+        }
+    }
+
+    /// The sequence that has the context's ID may be over from now on.
+    fn close_current(&mut self, context: ContextId, at: Nanos, end: End) {
+        if let Some(key) = self.current.remove(&context) {
+            self.close(key, at, end);
+        }
+    }
+
+    fn mark(&mut self, at: Nanos, kind: MarkKind, sequence: Option<Key>) {
+        if self.marks.len() < MARKS_MAX {
+            self.marks.push(Mark { at, kind, sequence, violation: None });
+        } else {
+            self.marks_left_out += 1;
+        }
+    }
+
+    fn sent(&mut self, entry: &Entry, step: Step) {
+        if step.is_first() {
+            self.places.insert(key(step.request), Place::Last(self.left + self.last.len()));
+            self.last.push_back(Sequence::new(entry, step));
+        }
+        let Some(sequence) = self.sequence(key(step.request)) else { return };
+        sequence.sent += 1;
+        if step.end {
+            sequence.end_sent = Some(entry.at);
+        }
+        sequence.steps.push_back(StepSeen { step, sent: entry.at, settled: None, answer: None, slot: None });
+        if sequence.steps.len() > STEPS_OF_ONE {
+            sequence.steps.pop_front();
+        } else {
+            self.kept_steps += 1;
+        }
+        self.make_room();
+    }
+
+    fn settled(&mut self, entry: &Entry, settled: &Settled) {
+        let (key, idle) = (key(settled.step.request), self.idle_limit);
+        let Some(sequence) = self.sequence(key) else { return };
+        let is_reaped = sequence.settled(entry, settled, idle);
+        if settled.step.start && settled.outcome == Outcome::Completed {
+            let before = self.current.insert(entry.context, key).filter(|before| *before != key);
+            if let Some(before) = before {
+                self.close(before, settled.sent_at, End::Replaced);
+            }
+        }
+        if is_reaped {
+            self.mark(entry.at, MarkKind::Reap, Some(key));
+        }
+    }
+
+    fn cut(&mut self, entry: &Entry, cut: &Cut) {
+        let kind = match cut {
+            Cut::Cancelled | Cut::Reset => MarkKind::Cancel,
+            Cut::Interrupted => return self.close_current(entry.context, entry.at, End::Open),
+            _ => MarkKind::Cut,
+        };
+        self.mark(entry.at, kind, self.current.get(&entry.context).copied());
+        self.close_current(entry.context, entry.at, End::Cut);
+    }
+
+    /// Lets go of what is above the bounds: the first sequences and steps that no violation is near.
+    fn make_room(&mut self) {
+        while self.last.len() + self.near.len() > SEQUENCES_MAX {
+            let Some(oldest) = self.last.pop_front() else { return };
+            self.left += 1;
+            if self.is_near(&oldest) && self.near.len() < NEAR_MAX {
+                self.places.insert(oldest.key, Place::Near(self.near.len()));
+                self.near.push(oldest);
+            } else {
+                self.kept_steps -= oldest.steps.len();
+                self.places.remove(&oldest.key);
+                self.left_out += 1;
+            }
+        }
+        self.without_steps = self.without_steps.max(self.left);
+        while self.kept_steps > STEPS_MAX && self.without_steps + 1 < self.left + self.last.len() {
+            let place = self.without_steps - self.left;
+            if !self.is_near(&self.last[place]) {
+                self.kept_steps -= std::mem::take(&mut self.last[place].steps).len();
+            }
+            self.without_steps += 1;
+        }
+    }
+
+    fn is_near(&self, sequence: &Sequence) -> bool {
+        let from = sequence.begun.saturating_sub(NEAR);
+        let until = sequence.over.unwrap_or(sequence.begun).saturating_add(NEAR);
+        self.violations.range(from..=until).next().is_some()
+    }
+}
+
+impl Sequence {
+    fn new(entry: &Entry, first: Step) -> Self {
+        Self {
+            key: key(first.request),
+            correlation_id: entry.correlation_id,
+            pattern: first.pattern,
+            begun: entry.at,
+            held: None,
+            executed: None,
+            end_sent: None,
+            ended: None,
+            over: None,
+            end: End::Open,
+            slot: None,
+            violations: 0,
+            steps: VecDeque::new(),
+            sent: 0,
+        }
+    }
+
+    /// Takes in what became of a step; returns whether that shows that the server ended the sequence because it was idle.
+    fn settled(&mut self, entry: &Entry, settled: &Settled, idle: Option<Nanos>) -> bool {
+        let (slot, answer) = match &entry.what {
+            EventKind::Answered(_, sum, seen) => (seen.and_then(Seen::slot), Some(Answer::Sum(*sum))),
+            EventKind::Received(received) => match &received.result {
+                Err(text) => (None, Some(Answer::Error(text.chars().take(TEXT_MAX).collect()))),
+                Ok(_) => (None, settled.sum.map(Answer::Sum)),
+            },
+            _ => (None, None),
+        };
+        if let Some(seen) = self.steps.iter_mut().rev().find(|seen| seen.step.request == settled.step.request) {
+            seen.settled = Some((entry.at, settled.outcome));
+            seen.answer = answer;
+            seen.slot = slot;
+        }
+        self.slot = self.slot.or(slot);
+        match settled.outcome {
+            Outcome::Completed => {
+                self.executed = self.executed.max(Some(settled.sent_at));
+                if settled.step.start {
+                    self.held = Some(entry.at);
+                }
+                if settled.step.end {
+                    self.ended = Some(entry.at);
+                    self.close(self.end_sent.unwrap_or(entry.at), End::Ended);
+                }
+                false
+            }
+            Outcome::Rejected | Outcome::Expired | Outcome::Failed if !settled.step.is_to_be_rejected() => {
+                let paused = self.executed.map(|executed| settled.sent_at.saturating_sub(executed));
+                let is_idle = self.held.is_some() && paused.zip(idle).is_some_and(|(paused, idle)| paused >= idle);
+                self.close(settled.sent_at, if is_idle { End::Idle } else { End::Rejected });
+                is_idle && settled.outcome == Outcome::Rejected
+            }
+            Outcome::Rejected | Outcome::Expired | Outcome::Failed => {
+                if self.held.is_none() && settled.step.is_first() {
+                    self.close(entry.at, End::Rejected);
+                }
+                false
+            }
+            Outcome::Indeterminate => false,
+        }
+    }
+
+    /// It may be over from then on.
+    fn close(&mut self, at: Nanos, end: End) {
+        if self.end == End::Open {
+            self.over = Some(self.over.map_or(at, |over| over.min(at)));
+            self.end = end;
+        }
+    }
+
+    /// What is known at the end of the history.
+    fn conclude(&mut self, idle: Option<Nanos>, until: Nanos) {
+        let idle_over = self.executed.zip(idle).map(|(executed, idle)| executed.saturating_add(idle));
+        match (self.over, idle_over) {
+            (Some(over), Some(idle_over)) if idle_over < over && self.end != End::Ended => {
+                self.over = Some(idle_over);
+                self.end = End::Idle;
+            }
+            (None, Some(idle_over)) if idle_over < until => {
+                self.over = Some(idle_over);
+                self.end = End::Idle;
+            }
+            (None, _) => self.over = Some(until),
+            _ => {}
+        }
+        // It had the slot when its START was answered, whatever was sent by then.
+        self.over = self.over.map(|over| over.max(self.held.unwrap_or(over)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

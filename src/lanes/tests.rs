@@ -1,0 +1,208 @@
+use std::num::NonZeroU64;
+
+use serde_json::{Value, json};
+
+use super::*;
+use workload::{
+    conversation::{Connection, Lane, Transport},
+    event::Disturbance,
+    number::Datatype,
+};
+
+const MS: Nanos = 1_000_000;
+
+/// Lanes of a model with two slots and an idle limit of a second.
+fn lanes() -> Lanes {
+    Lanes { slots: Some(2), idle_limit: Some(1000 * MS), ..Lanes::default() }
+}
+
+fn place(value: &Value) -> usize {
+    usize::try_from(value.as_u64().expect("a place")).expect("it is small")
+}
+
+fn step(worker: u32, sequence: u32, step: u32, of: u32) -> Step {
+    Step {
+        request: RequestId { worker, context: 0, sequence, step },
+        pattern: Pattern::Valid,
+        start: step == 0,
+        end: step + 1 == of,
+        value: 5.into(),
+        of,
+        special: None,
+    }
+}
+
+fn entry(at: Nanos, worker: u32, what: EventKind) -> Entry {
+    let correlation_id = CorrelationId(NonZeroU64::new(u64::from(worker) + 1).expect("not zero"));
+    Entry { at, context: ContextId { worker, context: 0 }, correlation_id, lane: Lane::default(), what }
+}
+
+impl Lanes {
+    fn event(&mut self, at: Nanos, worker: u32, what: EventKind) {
+        self.entry(&entry(at, worker, what), &Ruling::default());
+    }
+
+    fn sends(&mut self, at: Nanos, step: Step) {
+        self.event(at, step.request.worker, EventKind::Sent(step));
+    }
+
+    /// A step that was sent at `sent` is executed, or what else became of it, and the slot that the model saw.
+    fn answers(&mut self, [sent, at]: [Nanos; 2], step: Step, outcome: Outcome, slot: Option<u32>) {
+        let seen = slot.map(|slot| Seen::new([None; 3], 0, Some(slot)));
+        let entry = entry(at, step.request.worker, EventKind::Answered(step.request, 7.into(), seen));
+        let settled = Settled { step, sent_at: sent, outcome, sum: Some(7.into()), doubt: None };
+        self.entry(&entry, &Ruling { settled: Some(settled), ..Ruling::default() });
+    }
+
+    /// A whole sequence of two steps: START is sent, and each of them is answered 2 ms after it was sent.
+    fn holds(&mut self, at: Nanos, worker: u32, number: u32, slot: Option<u32>) {
+        for (index, sent) in [(0, at), (1, at + 10 * MS)] {
+            let step = step(worker, number, index, 2);
+            self.sends(sent, step);
+            self.answers([sent, sent + 2 * MS], step, Outcome::Completed, slot);
+        }
+    }
+
+    fn data(self, accused: &[Accused]) -> Value {
+        serde_json::to_value(self.conclude(accused.iter().copied())).expect("JSON")
+    }
+}
+
+#[test]
+fn a_sequence_is_shown_from_the_response_to_start_until_the_one_to_end() {
+    let mut lanes = lanes();
+    lanes.event(0, 0, EventKind::Opened(Connection::Own, Transport::GrpcStream));
+    lanes.holds(100 * MS, 0, 0, None);
+    let data = lanes.data(&[]);
+    let sequences = &data["sequences"];
+    assert_eq!(sequences["begun"], json!([100_000]));
+    assert_eq!((&sequences["held"], &sequences["over"]), (&json!([2_000]), &json!([12_000])));
+    assert_eq!(data["ends"][place(&sequences["end"][0])], "ended");
+    assert_eq!((&data["told"], &data["lanes"]), (&json!(false), &json!(2)));
+    let steps = &data["steps"];
+    assert_eq!((&steps["sent"], &steps["took"]), (&json!([0, 10_000]), &json!([2_000, 2_000])));
+    assert_eq!((&steps["flags"], &steps["value"], &steps["answer"]), (&json!([1, 2]), &json!([5, 5]), &json!([7, 7])));
+}
+
+#[test]
+fn sequences_that_have_slots_at_a_time_are_in_lanes_of_their_own() {
+    let mut lanes = lanes();
+    lanes.holds(0, 0, 0, None);
+    lanes.holds(MS, 1, 0, None);
+    lanes.holds(30 * MS, 2, 0, None);
+    let data = lanes.data(&[]);
+    assert_eq!((&data["sequences"]["lane"], &data["lanes"]), (&json!([0, 1, 0]), &json!(2)));
+    // A slot is certainly taken until END is sent, and its sequence is shown until the response to it.
+    let mut lanes = self::lanes();
+    lanes.holds(0, 0, 0, None);
+    lanes.holds(0, 1, 0, None);
+    lanes.holds(9 * MS, 2, 0, None);
+    let data = lanes.data(&[]);
+    assert_eq!((&data["sequences"]["lane"], &data["lanes"]), (&json!([0, 1, 0]), &json!(2)));
+    // A server that gives a slot twice shows as a lane more than there are slots.
+    let mut lanes = self::lanes();
+    (0..3).for_each(|worker| lanes.holds(u64::from(worker) * MS, worker, 0, None));
+    assert_eq!(lanes.data(&[])["lanes"], 3);
+}
+
+#[test]
+fn the_lane_is_the_slot_where_the_model_reports_it() {
+    let mut lanes = lanes();
+    lanes.holds(0, 0, 0, Some(1));
+    lanes.holds(MS, 1, 0, Some(0));
+    let data = lanes.data(&[]);
+    assert_eq!((&data["told"], &data["sequences"]["lane"]), (&json!(true), &json!([1, 0])));
+    assert_eq!(data["steps"]["slot"], json!([1, 1, 0, 0]));
+}
+
+#[test]
+fn a_rejection_after_the_idle_limit_marks_a_reap_and_ends_the_sequence_there() {
+    let mut lanes = lanes();
+    let [first, second] = [step(0, 0, 0, 3), step(0, 0, 1, 3)];
+    lanes.sends(0, first);
+    lanes.answers([0, MS], first, Outcome::Completed, None);
+    lanes.sends(1500 * MS, second);
+    lanes.answers([1500 * MS, 1501 * MS], second, Outcome::Rejected, None);
+    let data = lanes.data(&[]);
+    assert_eq!((&data["marks"]["kind"], &data["marks"]["at"]), (&json!(["reap"]), &json!([1_501_000])));
+    assert_eq!(data["sequences"]["over"], json!([1_000_000]), "it may have been without its slot from the limit on");
+    // A rejection without such a pause is none.
+    let mut lanes = self::lanes();
+    lanes.sends(0, first);
+    lanes.answers([0, MS], first, Outcome::Completed, None);
+    lanes.sends(500 * MS, second);
+    lanes.answers([500 * MS, 501 * MS], second, Outcome::Rejected, None);
+    let data = lanes.data(&[]);
+    assert_eq!((&data["marks"]["kind"], &data["sequences"]["over"]), (&json!([]), &json!([500_000])));
+}
+
+#[test]
+fn a_cancel_an_exchange_and_the_next_start_end_what_has_the_id() {
+    let over = |what: EventKind| {
+        let mut lanes = lanes();
+        let first = step(0, 0, 0, 9);
+        lanes.sends(0, first);
+        lanes.answers([0, MS], first, Outcome::Completed, None);
+        lanes.event(20 * MS, 0, what);
+        let data = lanes.data(&[]);
+        let end = data["ends"][place(&data["sequences"]["end"][0])].clone();
+        (data["sequences"]["over"][0].clone(), end, data["marks"]["kind"].clone())
+    };
+    assert_eq!(over(EventKind::Cut(Cut::Cancelled)), (json!(20_000), json!("cut"), json!(["cancel"])));
+    assert_eq!(over(EventKind::Cut(Cut::Ended)), (json!(20_000), json!("cut"), json!(["cut"])));
+    assert_eq!(over(EventKind::Disturbed(Disturbance::Begins)), (json!(20_000), json!("disturbed"), json!([])));
+    let mut lanes = lanes();
+    let first = step(0, 0, 0, 9);
+    lanes.sends(0, first);
+    lanes.answers([0, MS], first, Outcome::Completed, None);
+    lanes.holds(20 * MS, 0, 1, None);
+    assert_eq!(lanes.data(&[])["sequences"]["over"], json!([20_000, 12_000]));
+}
+
+#[test]
+fn a_violation_marks_its_sequence() {
+    let mut lanes = lanes();
+    lanes.holds(0, 0, 0, None);
+    lanes.holds(50 * MS, 1, 0, None);
+    let of_request = Accused { at: 62 * MS, request: Some(step(1, 0, 1, 2).request) };
+    let of_nobody = Accused { at: 70 * MS, request: None };
+    let data = lanes.data(&[of_request, of_nobody]);
+    assert_eq!(data["sequences"]["violations"], json!([0, 1]));
+    assert_eq!((&data["marks"]["sequence"], &data["marks"]["violation"]), (&json!([1, -1]), &json!([0, 1])));
+}
+
+#[test]
+fn what_is_above_the_bounds_goes_from_the_front_but_for_what_is_near_a_violation() {
+    let mut lanes = lanes();
+    let all = u32::try_from(SEQUENCES_MAX).expect("it is small") + 500;
+    // A sequence each 20 ms, on two IDs in turn. The violation is at 20 s.
+    lanes.violations.insert(20_000 * MS);
+    for number in 0..all {
+        lanes.holds(u64::from(number) * 20 * MS, number % 2, number, None);
+    }
+    assert!(lanes.kept_steps <= STEPS_MAX);
+    let data = lanes.data(&[]);
+    let numbers: Vec<_> = data["sequences"]["number"]
+        .as_array()
+        .expect("a column")
+        .iter()
+        .map(|it| it.as_u64().expect("a number"))
+        .collect();
+    assert_eq!(numbers.len(), SEQUENCES_MAX);
+    assert_eq!(data["left_out"], 500);
+    // Those within ten seconds of the violation are 500 to 1500.
+    assert!(numbers.contains(&501) && !numbers.contains(&498), "{:?}", &numbers[..3]);
+}
+
+#[test]
+fn large_numbers_and_states_are_texts() {
+    let shown = |number: Number| {
+        let mut lanes = lanes();
+        let step = Step { value: number, ..step(0, 0, 0, 1) };
+        lanes.sends(0, step);
+        lanes.data(&[])["steps"]["value"][0].clone()
+    };
+    assert_eq!(shown((-3).into()), json!(-3));
+    assert_eq!(shown(Datatype::Int64.number(1 << 60)), json!((1_i64 << 60).to_string()));
+    assert_eq!(shown(Datatype::Uint64.number(-1)), json!(u64::MAX.to_string()));
+}

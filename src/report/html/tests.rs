@@ -1,0 +1,38 @@
+use serde_json::json;
+
+use super::*;
+
+/// The data of a page, as its script reads it.
+fn data(page: &[u8]) -> (String, Value) {
+    let page = String::from_utf8(page.to_vec()).expect("UTF-8");
+    let (_, rest) = page.split_once(BEFORE).expect("the data");
+    let (data, _) = rest.split_once(BEHIND).expect("its end");
+    (data.to_owned(), serde_json::from_str(data).expect("JSON"))
+}
+
+#[test]
+fn what_a_server_says_stays_a_text() {
+    let evil = "</script><script>alert(1)</script><!-- & \" ' \u{2028}\u{2029}\u{0}";
+    let part = Part::of(evil.to_owned(), json!({ "violations": [], "note": evil }));
+    let (text, value) = data(&to_html(&[part], None));
+    assert_eq!(value["results"][0]["document"]["note"], evil);
+    assert_eq!(value["results"][0]["name"], evil);
+    assert!(!text.contains(['<', '>', '&', '\u{2028}', '\u{2029}', '\u{0}']), "{text}");
+}
+
+#[test]
+fn the_kinds_and_causes_that_occur_are_explained() {
+    let violation = json!({ "kind": "wrong-sum", "explanations": [{ "cause": "wrong-arithmetic" }] });
+    let run = json!({ "violations": [violation] });
+    let in_a_suite = json!({ "scenarios": [{ "name": "l0", "result": run }, { "name": "skipped" }] });
+    let in_a_search = json!({ "trials": [], "violation": run });
+    for document in [run.clone(), in_a_suite, in_a_search] {
+        let (_, value) = data(&to_html(&[Part::of("x".to_owned(), document)], None));
+        let text = value["kinds"]["wrong-sum"]["text"].as_str().expect("a text");
+        assert!(text.contains("\n- Usual causes: ") && !text.contains("]("), "{text}");
+        assert!(value["causes"]["wrong-arithmetic"]["what"].as_str().expect("a text").ends_with('.'));
+    }
+    let unknown = json!({ "violations": [{ "kind": "of-a-later-version" }, 3, { "kind": 5 }] });
+    let (_, value) = data(&to_html(&[Part::of("x".to_owned(), unknown)], None));
+    assert_eq!((&value["kinds"], &value["causes"]), (&json!({}), &json!({})));
+}
