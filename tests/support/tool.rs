@@ -19,6 +19,16 @@ pub fn tool() -> Command {
     command
 }
 
+/// The words of a command that starts the tool, and has it do with SIGHUP what Python calls `SIG_DFL`, or `SIG_IGN` as `nohup` does. What
+/// starts the tests may ignore it, and a shell leaves ignored what was ignored when it started.
+pub fn with_hangup(of_it: &str) -> Vec<String> {
+    let script = format!(
+        "import os, signal, sys; signal.signal(signal.SIGHUP, signal.{of_it}); os.execv(sys.argv[1], sys.argv[1:])"
+    );
+    let tool = env!("CARGO_BIN_EXE_sequence-stress");
+    ["python3", "-c", &script, tool].map(str::to_owned).into()
+}
+
 /// What the tool says to these arguments.
 pub fn run(arguments: &[&str]) -> Output {
     tool().args(arguments).output().expect("the command runs")

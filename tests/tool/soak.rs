@@ -10,7 +10,7 @@ use std::{
 
 use crate::support::{
     runs::{block_on, run_alone, scenario, scenario_at, server_of_four},
-    tool::{Serve, told, tool, unwrapped, words},
+    tool::{Serve, told, tool, unwrapped, with_hangup, words},
 };
 use nix::{
     sys::signal::{Signal, kill},
@@ -258,14 +258,9 @@ fn a_closed_terminal_ends_a_run_with_its_verdict_unless_it_is_to_outlive_that() 
         let (code, out, said) = run.end();
         assert!(code == Some(3) && out.contains("UNKNOWN: the run was interrupted (seed 7)"), "{code:?} {out}{said}");
     };
-    // A shell cannot do this: what is ignored when it starts, as under `nohup`, it leaves ignored.
     let begun = |of_a_hangup: &str| {
-        let script = format!(
-            "import os, signal, sys; signal.signal(signal.SIGHUP, signal.{of_a_hangup}); os.execv(sys.argv[1], sys.argv[1:])"
-        );
-        let mut python = Command::new("python3");
-        python.args(["-c", &script]).arg(tool().get_program()).args(arguments);
-        let mut run = Run::of(&mut python);
+        let words = with_hangup(of_a_hangup);
+        let mut run = Run::of(Command::new(&words[0]).args(&words[1..]).args(arguments));
         run.judges();
         run.signal(Signal::SIGHUP);
         run

@@ -21,7 +21,7 @@ use pty_process::{
     blocking::{Command, Pty, open},
 };
 
-use crate::support::tool::{run, text, told};
+use crate::support::tool::{run, text, told, with_hangup};
 
 /// How long something may take that comes at once on a machine that does nothing else.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -40,10 +40,13 @@ struct OnTerminal {
 }
 
 impl OnTerminal {
-    fn start((lines, columns): (u16, u16), arguments: &[&str]) -> Self {
+    fn start(size: (u16, u16), arguments: &[&str]) -> Self {
+        Self::start_by(size, Command::new(env!("CARGO_BIN_EXE_sequence-stress")).args(arguments))
+    }
+
+    fn start_by((lines, columns): (u16, u16), command: Command) -> Self {
         let (terminal, other_end) = open().expect("a pseudo-terminal");
         terminal.resize(Size::new(lines, columns)).expect("it has a size");
-        let command = Command::new(env!("CARGO_BIN_EXE_sequence-stress")).args(arguments);
         let command = ["SEQUENCE_STRESS_URL", "SEQUENCE_STRESS_METRICS", "NO_COLOR"]
             .into_iter()
             .fold(command, Command::env_remove);
@@ -197,7 +200,10 @@ fn another_size_is_drawn_anew_and_sigterm_ends_the_run_with_its_report() {
 
 #[test]
 fn a_terminal_that_is_closed_ends_the_run() {
-    let mut tool = OnTerminal::start((24, 80), &["--embedded", "-r", "42", "-d", "10m", "--tui"]);
+    let words = with_hangup("SIG_DFL");
+    let endless = ["--embedded", "-r", "42", "-d", "10m", "--tui"];
+    let command = Command::new(&words[0]).args(&words[1..]).args(endless);
+    let mut tool = OnTerminal::start_by((24, 80), command);
     tool.wait_for_words(", good ");
     // The terminal sends this when it is closed.
     tool.signal(Signal::SIGHUP);
