@@ -57,7 +57,8 @@ function checks(document: JsonObject): Child {
 
 function doubts(document: JsonObject): Child[] {
     const reasons = texts(document["doubts"]);
-    return reasons.length === 0
+    // Beside violations a doubt decides nothing.
+    return document["verdict"] !== "unknown" || reasons.length === 0
         ? []
         : [
               h("h4", {}, "Why the verdict is unknown"),

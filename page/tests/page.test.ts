@@ -382,6 +382,19 @@ test("many violations: the rest is shown on demand", async () => {
     await page.locator("#r1-violation-44 .messages").waitFor();
 });
 
+test("doubts are shown where they decide the verdict, and not beside violations", async () => {
+    const { document } = simulate();
+    const doubts = ["nearly nothing was judged"];
+    for (const [verdict, isShown] of [
+        ["unknown", true],
+        ["invalid", false],
+    ] as const) {
+        const { page } = await reports.show(report([bare("r", { ...document, doubts, verdict })]));
+        const text = await words(page, "main");
+        assert.equal(text.includes("nearly nothing was judged"), isShown, verdict);
+    }
+});
+
 test("a result without lanes, without series, and a checkpoint", async () => {
     const { document } = simulate();
     const { page, said } = await reports.show(report([bare("r", { ...document, series: [], complete: false })]));
