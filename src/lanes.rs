@@ -23,8 +23,9 @@ use workload::{
 /// How many sequences are kept, and how many of them because a violation is near.
 const SEQUENCES_MAX: usize = 100_000;
 const NEAR_MAX: usize = 20_000;
-/// How many steps are kept with them, and how many of one sequence.
+/// How many steps are kept with them, how many of these because a violation is near, and how many of one sequence.
 const STEPS_MAX: usize = 400_000;
+const NEAR_STEPS_MAX: usize = 200_000;
 const STEPS_OF_ONE: usize = 2_000;
 /// How many marks are kept.
 const MARKS_MAX: usize = 20_000;
@@ -152,8 +153,10 @@ pub(crate) struct Lanes {
     last: VecDeque<Sequence>,
     /// How many left the front of `last`.
     left: usize,
-    /// How many of all that began have no steps any more, but for those near a violation.
-    without_steps: usize,
+    /// How many of all that began are past: they get no more steps, and have none but those near a violation.
+    past: usize,
+    /// How many steps the past ones have.
+    past_steps: usize,
     /// Where each is: its number among all that began, or its place in `near`.
     places: HashMap<Key, Place>,
     /// The sequence that has each context's correlation ID.
@@ -260,10 +263,17 @@ impl Lanes {
             self.places.insert(key(step.request), Place::Last(self.left + self.last.len()));
             self.last.push_back(Sequence::new(entry, step));
         }
+        let is_past = match self.places.get(&key(step.request)) {
+            Some(Place::Last(number)) => *number < self.past,
+            _ => true,
+        };
         let Some(sequence) = self.sequence(key(step.request)) else { return };
         sequence.sent += 1;
         if step.end {
             sequence.end_sent = Some(entry.at);
+        }
+        if is_past {
+            return;
         }
         sequence.steps.push_back(StepSeen { step, sent: entry.at, settled: None, answer: None, slot: None });
         if sequence.steps.len() > STEPS_OF_ONE {
@@ -302,6 +312,9 @@ impl Lanes {
     /// Lets go of what is above the bounds: the first sequences and steps that no violation is near.
     fn make_room(&mut self) {
         while self.last.len() + self.near.len() > SEQUENCES_MAX {
+            if self.past == self.left {
+                self.pass();
+            }
             let Some(oldest) = self.last.pop_front() else { return };
             self.left += 1;
             if self.is_near(&oldest) && self.near.len() < NEAR_MAX {
@@ -309,18 +322,27 @@ impl Lanes {
                 self.near.push(oldest);
             } else {
                 self.kept_steps -= oldest.steps.len();
+                self.past_steps -= oldest.steps.len();
                 self.places.remove(&oldest.key);
                 self.left_out += 1;
             }
         }
-        self.without_steps = self.without_steps.max(self.left);
-        while self.kept_steps > STEPS_MAX && self.without_steps + 1 < self.left + self.last.len() {
-            let place = self.without_steps - self.left;
-            if !self.is_near(&self.last[place]) {
-                self.kept_steps -= std::mem::take(&mut self.last[place].steps).len();
-            }
-            self.without_steps += 1;
+        while self.kept_steps > STEPS_MAX && self.past + 1 < self.left + self.last.len() {
+            self.pass();
         }
+    }
+
+    /// The first sequence that is not past is past now.
+    fn pass(&mut self) {
+        let place = self.past - self.left;
+        let steps = self.last[place].steps.len();
+        if self.is_near(&self.last[place]) && self.past_steps + steps <= NEAR_STEPS_MAX {
+            self.past_steps += steps;
+        } else {
+            self.last[place].steps = VecDeque::new();
+            self.kept_steps -= steps;
+        }
+        self.past += 1;
     }
 
     fn is_near(&self, sequence: &Sequence) -> bool {

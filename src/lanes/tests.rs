@@ -195,6 +195,28 @@ fn what_is_above_the_bounds_goes_from_the_front_but_for_what_is_near_a_violation
 }
 
 #[test]
+fn steps_have_a_bound_however_many_violations_there_are_and_however_long_sequences_are() {
+    // A violation each second, and sequences of ten steps.
+    let mut lanes = lanes();
+    for number in 0..60_000 {
+        let at = u64::from(number) * 20 * MS;
+        lanes.violations.insert(at / (1000 * MS) * 1000 * MS);
+        (0..10).for_each(|index| lanes.sends(at + u64::from(index), step(number % 2, number, index, 10)));
+    }
+    assert!(lanes.kept_steps <= STEPS_MAX && lanes.past_steps > NEAR_STEPS_MAX - 10, "{}", lanes.kept_steps);
+    let kept: usize = lanes.last.iter().map(|sequence| sequence.steps.len()).sum();
+    assert_eq!(kept, lanes.kept_steps);
+    // Five hundred sequences that do not end.
+    let mut lanes = self::lanes();
+    for index in 0..3000 {
+        (0..500).for_each(|worker| lanes.sends(u64::from(index) * MS, step(worker, 0, index, 1_000_000)));
+    }
+    assert!(lanes.kept_steps <= STEPS_MAX, "{}", lanes.kept_steps);
+    let kept: usize = lanes.last.iter().map(|sequence| sequence.steps.len()).sum();
+    assert_eq!((kept, lanes.last.iter().all(|sequence| sequence.sent == 3000)), (lanes.kept_steps, true));
+}
+
+#[test]
 fn large_numbers_and_states_are_texts() {
     let shown = |number: Number| {
         let mut lanes = lanes();
