@@ -17,7 +17,7 @@ Examples:
 
 Exit codes:
   0  written
-  2  the command line or a file is wrong";
+  2  the command line or a file is wrong; a damaged history is shown all the same";
 
 /// What is reported, and how.
 #[derive(Clone, Debug, Args)]

@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    Failure, check,
-    output::{ResultFile, check_different, write_all},
+    Failure, WRONG_INPUT, check,
+    output::{ResultFile, check_different, say_error, write_all},
     pictured::{self, pictured},
 };
 use crate::{
@@ -62,7 +62,12 @@ pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     let histories = args.history.iter().map(first_line).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
     let reading = Reading { golden, histories };
     let read = args.results.iter().map(|path| reading.read(path)).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
-    let (parts, written): (Vec<_>, Vec<_>) = read.into_iter().unzip();
+    let mut code = 0;
+    for damage in read.iter().filter_map(|its| its.damage.as_ref()) {
+        say_error(damage);
+        code = WRONG_INPUT;
+    }
+    let (parts, written): (Vec<_>, Vec<_>) = read.into_iter().map(|its| (its.part, its.written)).unzip();
     let written: Vec<_> = written.into_iter().flatten().collect();
     if written.len() < parts.len() && (junit.is_some() || args.markdown || args.csv) {
         return Err(wrong("a comparison is among the results: only --html shows it".to_owned()));
@@ -80,22 +85,26 @@ pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
         junit.write(&to_junit(&written)).map_err(wrong)?;
     }
     if let Some(page) = page {
-        page.write(&to_html(&parts, compared(&args.results, &parts).as_ref())).map_err(wrong)?;
+        let comparison = compared(&args.results, &parts).unwrap_or_else(|why| {
+            say_error(&format!("the page does not compare the runs: {why}"));
+            None
+        });
+        page.write(&to_html(&parts, comparison.as_ref())).map_err(wrong)?;
     }
-    Ok(0)
+    Ok(code)
 }
 
-/// What `compare` says of the results, where they are runs that can be compared.
-fn compared(files: &[PathBuf], parts: &[Part]) -> Option<Value> {
+/// What `compare` says of several results of runs; none of other results.
+fn compared(files: &[PathBuf], parts: &[Part]) -> Result<Option<Value>, String> {
     if parts.len() < 2 || parts.iter().any(|part| part.document.get("series").is_none()) {
-        return None;
+        return Ok(None);
     }
-    let ran = files.iter().map(|file| Ran::read(file).ok()).collect::<Option<Vec<_>>>()?;
-    let (old, new) = ran.split_first()?;
+    let ran = files.iter().map(|file| Ran::read(file)).collect::<Result<Vec<_>, _>>()?;
+    let Some((old, new)) = ran.split_first() else { return Ok(None) };
     let comparisons = new.chunks(1).map(|new| Comparison::of(slice::from_ref(old), new, ASKED));
-    let comparisons = comparisons.collect::<Result<_, _>>().ok()?;
+    let comparisons = comparisons.collect::<Result<_, _>>()?;
     let compare = Compare { comparisons, least: ASKED.least, warm_up_s: ASKED.warm_up_s, held: false };
-    serde_json::from_slice(&compare.to_json()).ok()
+    Ok(serde_json::from_slice(&compare.to_json()).ok())
 }
 
 /// What tells one run from another, in its result and in its history.
@@ -152,6 +161,15 @@ impl From<&Seen> for Accused {
     }
 }
 
+/// A result that was read.
+struct Read {
+    part: Part,
+    /// As the forms for CI systems have it; none of a comparison.
+    written: Option<Written>,
+    /// What is wrong with it, where it is a damaged history.
+    damage: Option<String>,
+}
+
 /// How results are read.
 struct Reading {
     golden: Option<Arc<Golden>>,
@@ -160,29 +178,34 @@ struct Reading {
 }
 
 impl Reading {
-    /// A result, or a history, as part of a report; and as the forms for CI systems have it, unless it is a comparison.
-    fn read(&self, path: &Path) -> Result<(Part, Option<Written>), String> {
+    /// A result, or a history, as part of a report.
+    fn read(&self, path: &Path) -> Result<Read, String> {
         let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
         let cannot = |problem: String| format!("cannot report {}: {problem}", path.display());
-        let (part, written) = if begins_as_history(path).map_err(cannot)? {
+        let mut read = if begins_as_history(path).map_err(cannot)? {
             self.of_history(path).map_err(cannot)?
         } else {
             self.of_result(path).map_err(cannot)?
         };
-        Ok((Part { name, ..part }, written))
+        read.part.name = name;
+        Ok(read)
     }
 
-    fn of_history(&self, path: &Path) -> Result<(Part, Option<Written>), String> {
+    fn of_history(&self, path: &Path) -> Result<Read, String> {
         let mut lanes = Lanes::default();
         let checked = check_by(self.golden.as_ref(), path, &mut lanes);
         let checked = checked.map_err(|damage| format!("{damage}; nothing of the file was judged"))?;
         let accused = checked.result.violations.iter().map(Accused::of);
         let summary = check::summary(&checked);
         let part = Part::of_run(&summary, &pictured::of(lanes, &checked, accused));
-        Ok((part, Some(summary.written())))
+        let damage = checked
+            .damage
+            .as_ref()
+            .map(|damage| format!("{}: {damage}; the report is of its readable part", path.display()));
+        Ok(Read { part, written: Some(summary.written()), damage })
     }
 
-    fn of_result(&self, path: &Path) -> Result<(Part, Option<Written>), String> {
+    fn of_result(&self, path: &Path) -> Result<Read, String> {
         let bytes = reading::bytes(path)?;
         let writer = reading::writer(&bytes)?;
         let no_result = |error: serde_json::Error| reading::no_result(&error);
@@ -191,7 +214,7 @@ impl Reading {
             let is_comparison = document.get("comparisons").is_some();
             let part = Part::of(String::new(), document);
             return if is_comparison {
-                Ok((part, None))
+                Ok(Read { part, written: None, damage: None })
             } else {
                 Err("it is no result of --json, and no history".to_owned())
             };
@@ -202,7 +225,7 @@ impl Reading {
         if writer == Writer::Run {
             part.picture(&self.pictured(path, &head));
         }
-        Ok((part, Some(written)))
+        Ok(Read { part, written: Some(written), damage: None })
     }
 
     /// The lanes of a run, from the history that belongs to it.

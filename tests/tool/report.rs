@@ -158,6 +158,20 @@ fn a_report_of_files_is_that_of_the_run() {
     fs::write(&markdown, &text).expect("a file");
     let (code, said) = told(&["report", words(&markdown), "--markdown"]);
     assert!(code == Some(2) && said.contains("it is no result"), "{said}");
+    // A history without its end is shown as far as it goes, and said to be damaged.
+    let whole = fs::read(&moved).expect("a file");
+    let cut = run.file("cut.zst");
+    fs::write(&cut, &whole[..whole.len() / 2]).expect("a file");
+    let (code, said) = told(&["report", words(&cut), "--html", again]);
+    assert!(code == Some(2) && said.contains("the report is of its readable part"), "{said}");
+    assert_eq!(data(&files[3])["results"][0]["document"]["complete"], false);
+    // Runs of other scenarios are not compared, and the tool says why.
+    let smaller = Run::hold(&["-t4"], 0);
+    let (code, said) = told(&["report", json, words(&smaller.file("run.json")), "--html", again]);
+    assert!(
+        code == Some(0) && said.contains("the page does not compare the runs: ") && said.lines().count() == 1,
+        "{said}"
+    );
     let (code, printed) = told(&["report", json, words(&other.file("run.json")), "--csv"]);
     assert!(code == Some(0) && printed.starts_with("result,at_s,"), "{printed}");
     assert!(printed.lines().skip(1).all(|line| line.starts_with("run.json,")), "{printed}");
