@@ -4,26 +4,17 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { after, afterEach, before, test } from "node:test";
+import { test } from "node:test";
 
 import type { BrowserContextOptions, Page } from "playwright-core";
 
-import { Reports } from "./browser.ts";
+import { browser } from "./browser.ts";
 import { pack, report, simulate, simulated } from "./generator.ts";
 
 const AXE = readFileSync(createRequire(join(process.cwd(), "package.json")).resolve("axe-core/axe.min.js"), "utf8");
 const PHONE = { width: 380, height: 800 };
 
-let reports!: Reports;
-before(async () => {
-    reports = await Reports.open();
-});
-afterEach(async () => {
-    await reports.closePages();
-});
-after(async () => {
-    await reports.close();
-});
+const reports = browser();
 
 interface Axe {
     run: (

@@ -3,6 +3,7 @@
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { after, afterEach, before } from "node:test";
 import { pathToFileURL } from "node:url";
 
 import { type Browser, type BrowserContextOptions, type Page, chromium } from "playwright-core";
@@ -30,7 +31,7 @@ async function program(): Promise<{ executablePath: string; args: string[] }> {
     return { executablePath: await packed.executablePath(), args: ["--no-sandbox", "--disable-dev-shm-usage"] };
 }
 
-export class Reports {
+class Reports {
     private constructor(
         private readonly browser: Browser,
         private readonly folder: string,
@@ -79,4 +80,26 @@ export interface Opened {
     page: Page;
     said: string[];
     url: string;
+}
+
+/** A browser for the tests of a file: it is there while they run, and a window is closed when its test is over. */
+export function browser(): Pick<Reports, "show"> {
+    let reports: Reports | undefined;
+    before(async () => {
+        reports = await Reports.open();
+    });
+    afterEach(async () => {
+        await reports?.closePages();
+    });
+    after(async () => {
+        await reports?.close();
+    });
+    return {
+        show: (data, options) => {
+            if (reports === undefined) {
+                throw new Error("the browser is there in tests alone");
+            }
+            return reports.show(data, options);
+        },
+    };
 }

@@ -3,24 +3,15 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, afterEach, before, test } from "node:test";
+import { test } from "node:test";
 
 import type { Page } from "playwright-core";
 
 import type { DrawnDetail } from "../src/lanes/figure.ts";
-import { type Opened, Reports } from "./browser.ts";
+import { type Opened, browser } from "./browser.ts";
 import { pack, report, simulate, simulated } from "./generator.ts";
 
-let reports!: Reports;
-before(async () => {
-    reports = await Reports.open();
-});
-afterEach(async () => {
-    await reports.closePages();
-});
-after(async () => {
-    await reports.close();
-});
+const reports = browser();
 
 type Document = Record<string, unknown>;
 

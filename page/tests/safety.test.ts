@@ -3,22 +3,13 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, afterEach, before, test } from "node:test";
+import { test } from "node:test";
 
-import { Reports } from "./browser.ts";
+import { browser } from "./browser.ts";
 import { pack, report, simulate } from "./generator.ts";
 import { filled, page as template } from "../build.mjs";
 
-let reports!: Reports;
-before(async () => {
-    reports = await Reports.open();
-});
-afterEach(async () => {
-    await reports.closePages();
-});
-after(async () => {
-    await reports.close();
-});
+const reports = browser();
 
 const EVIL = [
     "</script><script>globalThis.pwned = 1</script>",

@@ -1,10 +1,10 @@
 /** Tests that a large run can be moved through: by how much is drawn, and in the long form by the time of a drawing. */
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
 import type { DrawnDetail } from "../src/lanes/figure.ts";
-import { Reports } from "./browser.ts";
+import { browser } from "./browser.ts";
 import { simulated } from "./generator.ts";
 
 const SEQUENCES = 100_000;
@@ -12,13 +12,7 @@ const SEQUENCES = 100_000;
 const FRAME_MS = process.env["SEQUENCE_STRESS_LONG"] === undefined ? Infinity : 33;
 const FRAMES = 60;
 
-let reports!: Reports;
-before(async () => {
-    reports = await Reports.open();
-});
-after(async () => {
-    await reports.close();
-});
+const reports = browser();
 
 test("100,000 sequences pan, whole and close", async () => {
     const { page, said } = await reports.show(
