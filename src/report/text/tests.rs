@@ -19,8 +19,11 @@ use crate::{
     report::{
         PlantedFault,
         checks::{
-            Check, accounting, go_aways, health as health_lines, history, idle_limit, longest_wait, pending, phases,
-            planted, restarts, slots as slots_line,
+            Check,
+            rows::{
+                accounting, go_aways, health as health_lines, history, idle_limit, longest_wait, pending, phases,
+                planted, restarts, slots as slots_line,
+            },
         },
         mean_step::{InServer, MeanBatch, MeanStep},
     },
