@@ -161,6 +161,10 @@ impl CompareArgs {
         if let Some(flag) = of_its_own(&args) {
             return Err(wrong(format!("compare sets {flag} itself; leave it out")));
         }
+        let no_runs = [(args.find_limit.is_some(), "--find-limit"), (args.tui, "--tui")];
+        if let Some((_, flag)) = no_runs.into_iter().find(|(is_there, _)| *is_there) {
+            return Err(wrong(format!("{flag} is not for runs that compare holds; leave it out")));
+        }
         if args.plan.random_seed.is_some() {
             return Err(wrong(
                 "compare gives each round a seed; set that of the first round with compare -r SEED".to_owned(),

@@ -140,6 +140,8 @@ fn what_cannot_be_compared_is_one_line_and_nothing_is_sent() {
         (&["--run=5", "--", "-u", "127.0.0.1:1"], "with the word vs between them"),
         (&["--run=5", "--", "vs", "vs"], "with the word vs between them"),
         (&["--run=5", "--", "suite", "vs"], "the arguments of the old run are wrong: a subcommand is no run"),
+        (&["--run=5", "--", "--find-limit=1..5/s", "vs"], "--find-limit is not for runs that compare holds"),
+        (&["--run=5", "--", "vs", "--tui"], "the arguments of the new run are wrong: --tui is not for runs"),
         (&["--run=5", "--", "vs", "--json", "x"], "the arguments of the new run are wrong: compare sets --json itself"),
         (
             &["--run=5", "--", "-r7", "vs", "-r7"],
