@@ -1,6 +1,7 @@
 //! The sequences of a run as lanes, from its history.
 
 use std::{
+    env,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -26,9 +27,12 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Beside the page.
+    /// Beside the page; of a page that goes to what is no file, such as a pipe, among the system's temporary files.
     pub(super) fn beside(page: &Path) -> Result<Self, String> {
-        let folder = page.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let temporary = env::temp_dir();
+        let is_file = page.is_file() || !page.exists();
+        let folder = if is_file { page.parent().unwrap_or(Path::new("")) } else { &temporary };
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let made = tempfile::Builder::new().prefix(".sequence-stress-").tempdir_in(folder);
         let folder = made.map_err(|error| {
             format!("cannot make a folder for the run's events beside {}: {error}; name another folder", page.display())
