@@ -12,7 +12,7 @@ use std::{
 
 pub(crate) use self::columns::LaneData;
 use crate::{check::Follower, frame::Header};
-use oracle::{Outcome, Ruling, Settled, Violation, history::Entry};
+use oracle::{Outcome, Place, Ruling, Settled, Violation, history::Entry};
 use workload::{
     controls::Seen,
     event::{ContextId, Cut, EventKind, Nanos},
@@ -130,16 +130,21 @@ struct Sequence {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accused {
     /// When the client saw it, in nanoseconds since the run began.
-    pub(crate) at: Nanos,
+    at: Nanos,
     /// The request that is concerned, if one of the run's own is.
-    pub(crate) request: Option<RequestId>,
+    request: Option<RequestId>,
 }
 
 impl Accused {
+    /// Where a violation was that the client saw at this time.
+    pub(crate) fn new(at: Nanos, place: Option<&Place>) -> Self {
+        let of_the_run = place.filter(|place| place.aside.is_none());
+        Self { at, request: of_the_run.and_then(|place| place.request_id) }
+    }
+
     /// Where a violation was.
     pub(crate) fn of(violation: &Violation) -> Self {
-        let of_the_run = violation.place.as_ref().filter(|place| place.aside.is_none());
-        Self { at: violation.at_ns, request: of_the_run.and_then(|place| place.request_id) }
+        Self::new(violation.at_ns, violation.place.as_ref())
     }
 }
 
@@ -158,7 +163,7 @@ pub(crate) struct Lanes {
     /// How many steps the past ones have.
     past_steps: usize,
     /// Where each is: its number among all that began, or its place in `near`.
-    places: HashMap<Key, Place>,
+    places: HashMap<Key, Kept>,
     /// The sequence that has each context's correlation ID.
     current: HashMap<ContextId, Key>,
     kept_steps: usize,
@@ -171,7 +176,7 @@ pub(crate) struct Lanes {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum Kept {
     Near(usize),
     Last(usize),
 }
@@ -232,8 +237,8 @@ impl Lanes {
     /// A sequence that is kept.
     fn sequence(&mut self, key: Key) -> Option<&mut Sequence> {
         match *self.places.get(&key)? {
-            Place::Near(place) => self.near.get_mut(place),
-            Place::Last(number) => self.last.get_mut(number - self.left),
+            Kept::Near(place) => self.near.get_mut(place),
+            Kept::Last(number) => self.last.get_mut(number - self.left),
         }
     }
 
@@ -260,11 +265,11 @@ impl Lanes {
 
     fn sent(&mut self, entry: &Entry, step: Step) {
         if step.is_first() {
-            self.places.insert(key(step.request), Place::Last(self.left + self.last.len()));
+            self.places.insert(key(step.request), Kept::Last(self.left + self.last.len()));
             self.last.push_back(Sequence::new(entry, step));
         }
         let is_past = match self.places.get(&key(step.request)) {
-            Some(Place::Last(number)) => *number < self.past,
+            Some(Kept::Last(number)) => *number < self.past,
             _ => true,
         };
         let Some(sequence) = self.sequence(key(step.request)) else { return };
@@ -318,7 +323,7 @@ impl Lanes {
             let Some(oldest) = self.last.pop_front() else { return };
             self.left += 1;
             if self.is_near(&oldest) && self.near.len() < NEAR_MAX {
-                self.places.insert(oldest.key, Place::Near(self.near.len()));
+                self.places.insert(oldest.key, Kept::Near(self.near.len()));
                 self.near.push(oldest);
             } else {
                 self.kept_steps -= oldest.steps.len();

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::Read as _,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, de::IgnoredAny};
@@ -156,6 +156,14 @@ pub(crate) struct Run {
     pub(crate) limits_us: Limits,
     pub(crate) model: Model,
     pub(crate) scenario_name: String,
+    /// Its history, where it has one.
+    pub(crate) history: Option<History>,
+}
+
+/// Where the history of a run is.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct History {
+    pub(crate) path: PathBuf,
 }
 
 /// The latencies of a run, in microseconds.

@@ -22,14 +22,15 @@ use crate::{
     compare::{Asked, Comparison, Ran},
     golden::read_file,
     lanes::{Accused, Lanes},
-    reading::{self, Writer, Written},
-    report::{Compare, Part, Pictured, to_csv, to_html, to_junit, to_markdown},
+    reading::{self, Run, Writer, Written},
+    report::{Compare, Part, Pictured, Told, to_csv, to_html, to_junit, to_markdown},
+    run::Origin,
 };
 use oracle::{
     golden::Golden,
     history::{Reader, is_history},
 };
-use workload::sequence::RequestId;
+use workload::seed::Seed;
 
 /// The comparison of a report is that of `compare` without flags.
 const ASKED: Asked = Asked { least: 0.05, warm_up_s: 2 };
@@ -108,10 +109,10 @@ fn compared(files: &[PathBuf], parts: &[Part]) -> Result<Option<Value>, String> 
 }
 
 /// What tells one run from another, in its result and in its history.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 struct FirstLine {
     started_at: String,
-    seed: u64,
+    seed: Seed,
 }
 
 impl FirstLine {
@@ -120,44 +121,12 @@ impl FirstLine {
         #[derive(Deserialize)]
         struct Header {
             origin: Origin,
-            seed: u64,
-        }
-        #[derive(Deserialize)]
-        struct Origin {
-            started_at: String,
+            seed: Seed,
         }
         let unusable = |problem: &dyn std::fmt::Display| format!("{}: {problem}", history.display());
         let (_, header) = Reader::open(history).map_err(|damage| unusable(&damage))?;
         let header: Header = serde_json::from_value(header).map_err(|error| unusable(&error))?;
         Ok(Self { started_at: header.origin.started_at, seed: header.seed })
-    }
-}
-
-/// What of a result the lanes need.
-#[derive(Debug, Deserialize)]
-struct Head {
-    #[serde(flatten)]
-    run: Option<FirstLine>,
-    history: Option<WrittenTo>,
-    #[serde(default)]
-    violations: Vec<Seen>,
-}
-
-#[derive(Debug, Deserialize)]
-struct WrittenTo {
-    path: PathBuf,
-}
-
-#[derive(Debug, Deserialize)]
-struct Seen {
-    at_us: u64,
-    request_id: Option<RequestId>,
-    aside: Option<Value>,
-}
-
-impl From<&Seen> for Accused {
-    fn from(seen: &Seen) -> Self {
-        Self { at: seen.at_us.saturating_mul(1000), request: seen.request_id.filter(|_| seen.aside.is_none()) }
     }
 }
 
@@ -220,26 +189,25 @@ impl Reading {
             };
         }
         let written = Written::parsed(&bytes)?;
-        let head = Head::deserialize(&document).map_err(no_result)?;
         let mut part = Part::of(String::new(), document);
-        if writer == Writer::Run {
-            part.picture(&self.pictured(path, &head));
+        if let Written::Run(run) = &written {
+            part.picture(&self.pictured(path, run));
         }
         Ok(Read { part, written: Some(written), damage: None })
     }
 
     /// The lanes of a run, from the history that belongs to it.
-    fn pictured(&self, path: &Path, head: &Head) -> Pictured {
+    fn pictured(&self, path: &Path, run: &Run) -> Pictured {
         let without = |note: String| Pictured { lanes: None, note: Some(note) };
-        let is_its = |first: &FirstLine| head.run.as_ref() == Some(first);
+        let is_its = |first: &FirstLine| (&first.started_at, first.seed) == (&run.started_at, run.seed);
         let given = self.histories.iter().find(|(_, first)| is_its(first)).map(|(path, _)| path.clone());
-        let written = head.history.as_ref().map(|history| history.path.as_path());
+        let written = run.history.as_ref().map(|history| history.path.as_path());
         let beside = written.and_then(|history| Some(path.with_file_name(history.file_name()?)));
         let candidates = written.map(Path::to_owned).into_iter().chain(beside);
         let found =
             given.or_else(|| candidates.into_iter().find(|file| FirstLine::of(file).is_ok_and(|its| is_its(&its))));
         match (found, written) {
-            (Some(history), _) => pictured(&history, self.golden.as_ref(), head.violations.iter().map(Accused::from)),
+            (Some(history), _) => pictured(&history, self.golden.as_ref(), run.violations.iter().map(accused)),
             (None, Some(history)) => {
                 without(format!("the run's history is not at {}: name it (--history FILE)", history.display()))
             }
@@ -249,6 +217,12 @@ impl Reading {
             (None, None) => without("none of the histories that were named is of this run".to_owned()),
         }
     }
+}
+
+/// Where a violation was that a result tells of.
+fn accused(told: &Told) -> Accused {
+    let (at_us, place) = told.site();
+    Accused::new(at_us.saturating_mul(1000), place)
 }
 
 /// Whether a file is a history, by its first bytes.

@@ -83,6 +83,11 @@ impl Told {
         }
     }
 
+    /// When the client saw it, in microseconds since the run began, and where it was.
+    pub(crate) fn site(&self) -> (u64, Option<&Place>) {
+        (self.at_us, self.place.as_ref())
+    }
+
     /// The group that it belongs to.
     pub(super) fn group(&self) -> Group {
         Group { kind: self.kind, cause: self.explanations.first().map(|its| its.cause) }

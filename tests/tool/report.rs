@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::support::tool::{told, words};
+use crate::support::tool::{told, tool, words};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use flate2::read::ZlibDecoder;
 use serde_json::{Value, json};
@@ -14,7 +14,10 @@ use tempfile::TempDir;
 
 /// What a page's script reads.
 pub(crate) fn data(page: &Path) -> Value {
-    let page = fs::read_to_string(page).expect("a page");
+    data_of(&fs::read_to_string(page).expect("a page"))
+}
+
+fn data_of(page: &str) -> Value {
     let (_, rest) = page.split_once("id=\"report-data\">").expect("the data");
     serde_json::from_str(rest.split_once("</script>").expect("its end").0).expect("JSON")
 }
@@ -107,6 +110,17 @@ fn a_page_marks_a_violation_in_its_sequence_and_explains_it() {
     assert_eq!(id, sequence);
     let at = place(&sequences["step"][row]) + step.parse::<usize>().expect("a number");
     assert_eq!(lanes["steps"]["answer"][at], violation["evidence"]["seen"], "{violation}");
+}
+
+#[test]
+fn a_page_may_go_to_a_pipe() {
+    let output = tool().args(["--embedded", "-i5", "-r1", "-q", "--html", "/dev/stdout"]).output().expect("it runs");
+    let told = String::from_utf8(output.stdout).expect("UTF-8");
+    let result = &data_of(&told)["results"][0];
+    assert_eq!(sum(&lanes(&result["lanes"][0])["sequences"]["steps"]), result["document"]["requests"]);
+    let beside = fs::read_dir("/dev").expect("a folder").filter_map(Result::ok);
+    let left = beside.filter(|entry| entry.file_name().to_string_lossy().starts_with(".sequence-stress-")).count();
+    assert_eq!(left, 0);
 }
 
 #[test]
