@@ -8,7 +8,7 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::Sender;
 
 use super::{output::say_error, screen::Screen};
 use crate::{
@@ -54,7 +54,7 @@ impl Display {
 
     /// Shows the run on the whole terminal from now on, where that is possible; else a message says why not. What keys ask for goes to
     /// `wishes`.
-    pub(super) fn show_on_screen(&mut self, about: About, wishes: UnboundedSender<Wish>) {
+    pub(super) fn show_on_screen(&mut self, about: About, wishes: Sender<Wish>) {
         match Screen::show(about, wishes) {
             Ok(screen) => *self = Self::Screen(screen),
             Err(error) => say_error(&format!("--tui: the terminal cannot be used: {error}; {INSTEAD}")),

@@ -25,7 +25,7 @@ use ratatui::{
     },
     layout::Size,
 };
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::Sender;
 
 use crate::tui::{About, Look, News, State, Wish, draw};
 
@@ -66,7 +66,7 @@ impl Screen {
     ///
     /// # Errors
     /// When the terminal cannot be had.
-    pub(super) fn show(about: About, wishes: UnboundedSender<Wish>) -> io::Result<Self> {
+    pub(super) fn show(about: About, wishes: Sender<Wish>) -> io::Result<Self> {
         enter()?;
         let shared = Arc::<Shared>::default();
         let its = Arc::clone(&shared);
@@ -108,7 +108,7 @@ struct Drawn {
     terminal: Terminal<CrosstermBackend<BufWriter<io::Stderr>>>,
     state: State,
     look: Look,
-    wishes: UnboundedSender<Wish>,
+    wishes: Sender<Wish>,
     frame_at: Option<Instant>,
     /// How large the terminal was at the last look.
     size: Size,
@@ -118,7 +118,7 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn new(about: About, wishes: UnboundedSender<Wish>) -> io::Result<Self> {
+    fn new(about: About, wishes: Sender<Wish>) -> io::Result<Self> {
         let backend = CrosstermBackend::new(BufWriter::with_capacity(FRAME_BYTES, stderr()));
         Ok(Self {
             terminal: Terminal::new(backend)?,
@@ -164,8 +164,8 @@ impl Drawn {
         let Event::Key(key) = *event else { return Ok(()) };
         match self.state.press(key) {
             Some(Wish::Redraw) => self.terminal.clear()?,
-            // Where nobody takes it the run has ended.
-            Some(wish) => drop(self.wishes.send(wish)),
+            // Where nobody takes it the run has ended; where it does not fit many keys were pressed that ask for the same.
+            Some(wish) => drop(self.wishes.try_send(wish)),
             None => {}
         }
         (self.is_changed, self.is_pressed) = (true, true);

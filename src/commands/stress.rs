@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::{self, Receiver, Sender};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
@@ -57,6 +57,8 @@ const VERDICT_EVERY: Duration = Duration::from_secs(3600);
 const VERDICT_ON_SCREEN_EVERY: Duration = Duration::from_secs(5);
 /// How often the slots and patterns that it shows are looked at.
 const GLANCE_EVERY: Duration = Duration::from_millis(500);
+/// So many keys may wait for their effect.
+const WISHES_MAX: usize = 16;
 /// What is told while the whole terminal shows the run, and told again after it: the first of it.
 const HELD_MAX: usize = 100;
 /// What a second interrupt exits with: what is known by then.
@@ -101,7 +103,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let replay = replay_line(&args.endpoint, &source, &load_words(args, &scenario), seed, &scenario.target);
     let saw_violation = Arc::default();
     let has_screen = args.tui && Display::has_screen();
-    let (wish, wishes) = mpsc::unbounded_channel();
+    let (wish, wishes) = mpsc::channel(WISHES_MAX);
     let mut terminal = Terminal {
         display: Display::new(args.quiet, args.verbose),
         wish: has_screen.then_some(wish),
@@ -231,13 +233,13 @@ fn answer_questions(asked: Asked) -> Result<(), CommandFailure> {
 
 /// Brings the first Ctrl-C or SIGTERM; the second one ends the process.
 pub(super) fn interrupts(saw_violation: Arc<AtomicBool>) -> Result<mpsc::Receiver<()>, CommandFailure> {
-    interrupts_or_wishes(saw_violation, mpsc::unbounded_channel().1)
+    interrupts_or_wishes(saw_violation, mpsc::channel(WISHES_MAX).1)
 }
 
 /// The same, where keys ask for it, too.
 fn interrupts_or_wishes(
     saw_violation: Arc<AtomicBool>,
-    mut wishes: UnboundedReceiver<Wish>,
+    mut wishes: Receiver<Wish>,
 ) -> Result<mpsc::Receiver<()>, CommandFailure> {
     let mut signals = Signals::new().map_err(CommandFailure::could_not_test)?;
     let (sender, receiver) = mpsc::channel(1);
@@ -255,7 +257,7 @@ fn interrupts_or_wishes(
 }
 
 /// Waits for a signal, or for a key that asks for such a thing.
-async fn ends(signals: &mut Signals, wishes: &mut UnboundedReceiver<Wish>, is_such: fn(Wish) -> bool) {
+async fn ends(signals: &mut Signals, wishes: &mut Receiver<Wish>, is_such: fn(Wish) -> bool) {
     loop {
         tokio::select! {
             () = signals.recv() => return,
@@ -348,7 +350,7 @@ pub(super) fn replay_line(
 struct Terminal<'a> {
     display: Display,
     /// Where keys tell what they ask for, until the whole terminal shows the run; none where it does not.
-    wish: Option<UnboundedSender<Wish>>,
+    wish: Option<Sender<Wish>>,
     /// What was told on the whole terminal, which shows it no longer after the run.
     held: Vec<String>,
     extent: Extent,
