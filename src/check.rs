@@ -348,6 +348,7 @@ fn result(
         slots: footer.map_or_else(|| SlotCheck::not_checkable(unknown()), |footer| footer.slots.clone()),
         idle_limit: footer.and_then(|footer| footer.idle_limit.clone()).unwrap_or(IdleSearch::NotAsked),
         iterations: footer.map_or(0, |footer| footer.iterations),
+        began: None,
         elapsed: footer.filter(|_| is_whole).map_or(covered, |footer| footer.elapsed),
         cpu_us: footer.map_or(0, |footer| share(footer.cpu_us, tally.total().requests, footer.counts.requests)),
         memory: footer.map_or(Memory::default(), |footer| footer.memory),

@@ -15,7 +15,7 @@ use crate::{check::Follower, frame::Header};
 use oracle::{Outcome, Place, Ruling, Settled, Violation, history::Entry};
 use workload::{
     controls::Seen,
-    event::{ContextId, Cut, EventKind, Nanos},
+    event::{ContextId, Cut, Disturbance, EventKind, Nanos},
     number::Number,
     sequence::{CorrelationId, Pattern, RequestId, Step},
 };
@@ -62,6 +62,8 @@ enum MarkKind {
     Cancel,
     /// A stream was cut in another way.
     Cut,
+    /// The scenario exchanges the model or the server for another.
+    Exchange,
     /// A violation.
     Violation,
 }
@@ -172,6 +174,8 @@ pub(crate) struct Lanes {
     marks_left_out: u64,
     gaps: Vec<(Nanos, Nanos)>,
     violations: BTreeSet<Nanos>,
+    /// Whether the model or the server is being exchanged.
+    exchanging: bool,
     until: Nanos,
 }
 
@@ -202,7 +206,7 @@ impl Follower for Lanes {
         match &entry.what {
             EventKind::Sent(step) => self.sent(entry, *step),
             EventKind::Cut(cut) => self.cut(entry, cut),
-            EventKind::Disturbed(_) => self.close_current(entry.context, entry.at, End::Disturbed),
+            EventKind::Disturbed(disturbance) => self.disturbed(entry, *disturbance),
             _ => {}
         }
         if let Some(settled) = &ruling.settled {
@@ -312,6 +316,16 @@ impl Lanes {
         };
         self.mark(entry.at, kind, self.current.get(&entry.context).copied());
         self.close_current(entry.context, entry.at, End::Cut);
+    }
+
+    /// Each context is told of an exchange; it is one mark.
+    fn disturbed(&mut self, entry: &Entry, disturbance: Disturbance) {
+        let begins = disturbance == Disturbance::Begins;
+        if begins && !self.exchanging {
+            self.mark(entry.at, MarkKind::Exchange, None);
+        }
+        self.exchanging = begins;
+        self.close_current(entry.context, entry.at, End::Disturbed);
     }
 
     /// Lets go of what is above the bounds: the first sequences and steps that no violation is near.

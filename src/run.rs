@@ -26,7 +26,7 @@ mod worker;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 
 use self::{
     disturbance::Hands,
@@ -204,6 +204,8 @@ pub struct RunResult {
     pub slots: SlotCheck,
     /// What idle limit the server really keeps.
     pub idle_limit: IdleSearch,
+    /// When it began; none where that is only known from its history.
+    pub began: Option<Instant>,
     /// From the start of the first iteration to the end of the last stream.
     pub elapsed: Duration,
     /// CPU time of this process for the run, the making of its connections included, in µs.

@@ -10,6 +10,7 @@ import { type JsonObject, number, text } from "./json.ts";
 import type { LanesFigure } from "./lanes/figure.ts";
 import { LaneModel } from "./lanes/model.ts";
 import { lanesSection } from "./lanes/section.ts";
+import { withMoments } from "./moments.ts";
 import { patterns } from "./patterns.ts";
 import { type Series, charts, seriesOf, seriesTable } from "./series.ts";
 import { summary } from "./summary.ts";
@@ -75,7 +76,7 @@ class RunView {
         const packed = this.result.lanes[0];
         if (packed !== null && packed !== undefined) {
             try {
-                this.model = new LaneModel(await inflate(packed));
+                this.model = new LaneModel(withMoments(await inflate(packed), this.document));
             } catch (problem) {
                 this.why = problem instanceof Error ? problem.message : String(problem);
             }

@@ -3,7 +3,8 @@
 import { ChartGroup, type ChartOptions, type Line, type Moment, chart } from "./charts.ts";
 import { type Child, h, table, unfolding } from "./dom.ts";
 import { bytes, duration, rate, short } from "./format.ts";
-import { type JsonObject, isObject, list, number, object, text } from "./json.ts";
+import { type JsonObject, isObject, list, number, object } from "./json.ts";
+import { stagesOf } from "./moments.ts";
 import type { ColourName } from "./theme.ts";
 
 type Row = JsonObject;
@@ -15,17 +16,6 @@ export interface Series {
     hasFirstResponses: boolean;
 }
 
-/** Moments of a run that all charts mark: phases, and when the server was away. */
-function momentsOf(document: JsonObject): Moment[] {
-    const phases = list(document["phases"])
-        .map(object)
-        .map((phase) => ({ at: (number(phase["began_us"]) ?? 0) / 1e6, words: `phase ${text(phase["name"]) ?? ""}` }));
-    const absences = list(object(document["restarts"])["absences"])
-        .map(object)
-        .map((absence) => ({ at: (number(absence["at_us"]) ?? 0) / 1e6, words: "the server was away" }));
-    return [...phases, ...absences];
-}
-
 /** The series of a run; `null` where it has none. */
 export function seriesOf(document: JsonObject): Series | null {
     const rows = list(document["series"]).map(object);
@@ -35,8 +25,9 @@ export function seriesOf(document: JsonObject): Series | null {
     }
     const times = rows.map((row) => (number(row["at_s"]) ?? 0) + (number(row["lasts_s"]) ?? 1) / 2);
     const until = (number(last["at_s"]) ?? 0) + (number(last["lasts_s"]) ?? 1);
+    const moments = stagesOf(document).map(({ at, words }): Moment => ({ at: at / 1e6, words }));
     const hasFirstResponses = isObject(object(document["latency_us"])["first_response"]);
-    return { rows, group: new ChartGroup(times, until, momentsOf(document)), hasFirstResponses };
+    return { rows, group: new ChartGroup(times, until, moments), hasFirstResponses };
 }
 
 function column(rows: readonly Row[], name: string): (number | null)[] {

@@ -11,6 +11,7 @@ import { type JsonObject, parse } from "../src/json.ts";
 import { LaneModel } from "../src/lanes/model.ts";
 import { Track, packed } from "../src/lanes/track.ts";
 import { messagesAround } from "../src/messages.ts";
+import { withMoments } from "../src/moments.ts";
 import { Span, ticks } from "../src/span.ts";
 import { kindOf, verdictOf } from "../src/verdict.ts";
 import { simulate, simulated } from "./generator.ts";
@@ -141,6 +142,26 @@ test("the model has the moments, names and neighbours of sequences", () => {
     assert.ok(after !== null && model.laneOf(after) === model.laneOf(row));
     assert.ok((model.heldAt(after) ?? 0) >= model.overAt(row));
     assert.equal(model.neighbours(after).before, row);
+});
+
+test("phases, absences and committed faults are marks of the lanes", () => {
+    const { lanes } = simulate();
+    const before = new LaneModel(lanes).marks;
+    const { marks } = new LaneModel(
+        withMoments(lanes, {
+            phases: [{ name: "after", began_us: 7000, ended_us: 9000 }],
+            restarts: { absences: [{ at_us: 4000, lasted_us: 100 }] },
+            planted_faults: [
+                { fault: "off-by-one", committed: 2, committed_at_us: [5000, 6000] },
+                { fault: "swap-states", committed: 1, committed_at_us: [5500] },
+            ],
+        }),
+    );
+    const added = (kind: string): number[] => [...(marks.get(kind)?.at ?? [])].slice(before.get(kind)?.at.length ?? 0);
+    assert.deepEqual(added("phase"), [7000]);
+    assert.deepEqual(added("restart"), [4000]);
+    assert.deepEqual(added("fault"), [5000, 5500, 6000]);
+    assert.deepEqual([...new LaneModel(withMoments(lanes, {})).marks.keys()], [...before.keys()]);
 });
 
 test("damaged lane data are told", () => {

@@ -224,7 +224,7 @@ impl Searching<'_> {
             let line = replay_line(&args.endpoint, source, &words, self.seed, &scenario.target);
             self.replay = with_hints(&line, &result.preflight.told);
         }
-        let embedded = self.server.as_ref().map(|server| planted_faults(&args.endpoint, server));
+        let embedded = self.server.as_ref().map(|server| planted_faults(&args.endpoint, server, &result));
         Ok(Summary { scenario, scenario_name: self.source.name().to_owned(), seed, replay, embedded, result })
     }
 }

@@ -11,7 +11,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::{
+    sync::mpsc::{self, Receiver, Sender},
+    time::Instant,
+};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
@@ -170,12 +173,17 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     Ok(files.write(&summary, &pictured, args.endpoint.server_setup(seed).as_ref(), args.quiet))
 }
 
-/// What the faults that are planted in a server did.
-pub(super) fn planted_faults(endpoint: &EndpointArgs, server: &Server) -> Vec<PlantedFault> {
+/// What the faults that are planted in a server did in a run.
+pub(super) fn planted_faults(endpoint: &EndpointArgs, server: &Server, run: &RunResult) -> Vec<PlantedFault> {
+    let since = |at: &Instant| {
+        let since = at.checked_duration_since(run.began?)?;
+        u64::try_from(since.as_micros()).ok()
+    };
     let committed = |planted: &Planted| PlantedFault {
         fault: planted.fault.to_string(),
         chances: server.chances(planted.fault),
         committed: server.committed(planted.fault),
+        committed_at_us: server.committed_at(planted.fault).iter().filter_map(since).collect(),
     };
     endpoint.server.fault.iter().map(committed).collect()
 }
@@ -388,12 +396,13 @@ impl Terminal<'_> {
     }
 
     fn summary(&self, result: RunResult) -> Summary {
+        let embedded = self.embedded.map(|(endpoint, server)| planted_faults(endpoint, server, &result));
         Summary {
             scenario: self.scenario.clone(),
             scenario_name: self.source_name.clone(),
             seed: self.seed,
             replay: with_hints(&self.replay, &result.preflight.told),
-            embedded: self.embedded.map(|(endpoint, server)| planted_faults(endpoint, server)),
+            embedded,
             result,
         }
     }

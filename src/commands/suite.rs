@@ -218,7 +218,7 @@ impl Suite<'_> {
             Box::pin(one(setup, (builtin.name, replay), &mut lookout, interrupts)).await
         })?;
         if let (ScenarioOutcome::Run(summary), Some(server)) = (&mut outcome, &server) {
-            summary.embedded = Some(planted_faults(endpoint, server));
+            summary.embedded = Some(planted_faults(endpoint, server, &summary.result));
         }
         Ok(outcome)
     }

@@ -141,6 +141,7 @@ fn mark(kind: MarkKind) -> &'static str {
         MarkKind::Reap => "reap",
         MarkKind::Cancel => "cancel",
         MarkKind::Cut => "cut",
+        MarkKind::Exchange => "restart",
         MarkKind::Violation => "violation",
     }
 }
@@ -150,6 +151,7 @@ fn meaning(kind: MarkKind) -> &'static str {
         MarkKind::Reap => "the server had ended the sequence, which was idle for the idle limit or longer",
         MarkKind::Cancel => "the client cancelled the stream",
         MarkKind::Cut => "the stream was cut",
+        MarkKind::Exchange => "the scenario exchanges the server or the model for another",
         MarkKind::Violation => "a violation",
     }
 }

@@ -106,6 +106,16 @@ fn sequences_that_have_slots_at_a_time_are_in_lanes_of_their_own() {
 }
 
 #[test]
+fn an_exchange_of_the_server_is_one_mark() {
+    let mut lanes = lanes();
+    for (at, disturbance) in [(0, Disturbance::Begins), (50, Disturbance::IsOver), (90, Disturbance::Begins)] {
+        (0..3).for_each(|worker| lanes.event((at + u64::from(worker)) * MS, worker, EventKind::Disturbed(disturbance)));
+    }
+    let marks = &lanes.data(&[])["marks"];
+    assert_eq!((&marks["kind"], &marks["at"]), (&json!(["restart", "restart"]), &json!([0, 90_000])));
+}
+
+#[test]
 fn the_lane_is_the_slot_where_the_model_reports_it() {
     let mut lanes = lanes();
     lanes.holds(0, 0, 0, Some(1));
@@ -150,7 +160,10 @@ fn a_cancel_an_exchange_and_the_next_start_end_what_has_the_id() {
     };
     assert_eq!(over(EventKind::Cut(Cut::Cancelled)), (json!(20_000), json!("cut"), json!(["cancel"])));
     assert_eq!(over(EventKind::Cut(Cut::Ended)), (json!(20_000), json!("cut"), json!(["cut"])));
-    assert_eq!(over(EventKind::Disturbed(Disturbance::Begins)), (json!(20_000), json!("disturbed"), json!([])));
+    assert_eq!(
+        over(EventKind::Disturbed(Disturbance::Begins)),
+        (json!(20_000), json!("disturbed"), json!(["restart"]))
+    );
     let mut lanes = lanes();
     let first = step(0, 0, 0, 9);
     lanes.sends(0, first);

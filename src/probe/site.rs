@@ -83,6 +83,11 @@ impl Clock {
         self.0.get().is_some()
     }
 
+    /// When it was started, if it was.
+    pub(crate) fn began(&self) -> Option<Instant> {
+        self.0.get().copied()
+    }
+
     pub(crate) fn elapsed(&self) -> Duration {
         self.0.get().map_or(Duration::ZERO, Instant::elapsed)
     }

@@ -20,6 +20,8 @@ pub struct PlantedFault {
     pub chances: u64,
     /// How often it happened.
     pub committed: u64,
+    /// When, in µs since the run began: the first 1,000 times. What was committed before the run is not here.
+    pub committed_at_us: Vec<u64>,
 }
 
 /// A run, its verdict, and how to have it again.

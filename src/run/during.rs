@@ -256,6 +256,7 @@ impl<'r> Course<'r> {
             recorded: None,
             restarts: shared.absences.restarts(),
             go_aways: shared.access.gone_away(),
+            began: shared.clock.began(),
             elapsed,
             cpu_us: cpu_us().saturating_sub(self.cpu_before),
             memory,

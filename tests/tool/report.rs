@@ -110,6 +110,16 @@ fn a_page_marks_a_violation_in_its_sequence_and_explains_it() {
     assert_eq!(id, sequence);
     let at = place(&sequences["step"][row]) + step.parse::<usize>().expect("a number");
     assert_eq!(lanes["steps"]["answer"][at], violation["evidence"]["seen"], "{violation}");
+    // The fault was committed between the step's request and its response; both clocks are of this process.
+    let fault = &result["document"]["planted_faults"][0]["committed_at_us"];
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value} of {fault}"));
+    let column = sequences["begun"].as_array().expect("a column");
+    let begun: u64 = column[..=row].iter().map(number).sum();
+    let sent = begun + number(&lanes["steps"]["sent"][at]);
+    let answered = sent + number(&lanes["steps"]["took"][at]);
+    assert_eq!(fault.as_array().map(Vec::len), Some(1));
+    // Each is cut to whole microseconds.
+    assert!((sent..=answered + 1).contains(&number(&fault[0])), "{sent} to {answered}: {fault}");
 }
 
 #[test]

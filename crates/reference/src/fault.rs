@@ -13,6 +13,7 @@ use std::{
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use tokio::time::Instant;
 
 use workload::{seed::Seed, wording::meant};
 
@@ -295,7 +296,12 @@ struct Decision {
     generator: Mutex<ChaCha8Rng>,
     chances: AtomicU64,
     committed: AtomicU64,
+    /// When, the first times.
+    times: Mutex<Vec<Instant>>,
 }
+
+/// Of so many times it is kept when a fault was committed.
+const TIMES_MAX: usize = 1000;
 
 impl Faults {
     /// Plants these faults; one that is planted twice happens when either says so.
@@ -305,6 +311,7 @@ impl Faults {
             generator: Mutex::new(seed.generator(index)),
             chances: AtomicU64::new(0),
             committed: AtomicU64::new(0),
+            times: Mutex::default(),
         };
         Self { planted: (0..).zip(planted).map(decision).collect(), hold: Duration::ZERO }
     }
@@ -342,6 +349,15 @@ impl Faults {
         self.decisions(fault).map(|decision| decision.committed.load(Relaxed)).sum()
     }
 
+    /// When the fault was committed, in the order of time: the first times.
+    pub(super) fn committed_at(&self, fault: Fault) -> Vec<Instant> {
+        let times = |decision: &Decision| decision.times.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut all: Vec<_> = self.decisions(fault).flat_map(times).collect();
+        all.sort();
+        all.truncate(TIMES_MAX);
+        all
+    }
+
     fn decisions(&self, fault: Fault) -> impl Iterator<Item = &Decision> {
         self.planted.iter().filter(move |decision| decision.planted.fault == fault)
     }
@@ -356,7 +372,13 @@ impl Decision {
                 self.generator.lock().unwrap_or_else(PoisonError::into_inner).random_bool(probability)
             }
         };
-        self.committed.fetch_add(u64::from(happens), Relaxed);
+        if happens {
+            self.committed.fetch_add(1, Relaxed);
+            let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+            if times.len() < TIMES_MAX {
+                times.push(Instant::now());
+            }
+        }
         happens
     }
 }
@@ -400,6 +422,12 @@ mod tests {
         let twice = Faults::new(&[Planted::once(Fault::Crash, 2), Planted::once(Fault::Crash, 4)], Seed(1));
         let seen: Vec<_> = (0..5).map(|_| twice.happens(Fault::Crash)).collect();
         assert_eq!((seen, twice.committed(Fault::Crash)), (vec![false, true, false, true, false], 2));
+        let [first, second] = twice.committed_at(Fault::Crash)[..] else { panic!("{twice:?}") };
+        assert!(first <= second);
+        // Of a fault that is always committed the first times are kept.
+        let always = Faults::new(&[Planted::always(Fault::Crash)], Seed(1));
+        (0..TIMES_MAX + 5).for_each(|_| assert!(always.happens(Fault::Crash)));
+        assert_eq!(always.committed_at(Fault::Crash).len(), TIMES_MAX);
     }
 
     #[test]

@@ -242,6 +242,11 @@ impl Server {
         self.faults.committed(fault)
     }
 
+    /// When it was, in the order of time: the first 1,000 times.
+    pub fn committed_at(&self, fault: Fault) -> Vec<tokio::time::Instant> {
+        self.faults.committed_at(fault)
+    }
+
     /// Stops it in good order: sequences that live may come to their end, within ten seconds.
     pub fn stop(mut self) -> Ended {
         if let Some(stop) = self.stop.take() {

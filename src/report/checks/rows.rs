@@ -147,7 +147,10 @@ fn missed_claims(summary: &Summary) -> Vec<Check> {
 }
 
 /// What became of a fault that was planted. Of several it is not known which one was found.
-pub(in crate::report) fn planted(PlantedFault { fault, chances, committed }: &PlantedFault, is_found: bool) -> Check {
+pub(in crate::report) fn planted(
+    PlantedFault { fault, chances, committed, .. }: &PlantedFault,
+    is_found: bool,
+) -> Check {
     let (times, counted_chances) = (counted(*committed, "time"), counted(*chances, "chance"));
     match committed {
         0 if *chances == 0 => Check::doubtful(

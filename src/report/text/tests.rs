@@ -166,7 +166,12 @@ fn history_and_faults() -> String {
         all.push(history(&HistoryWritten { path: "FILE".into(), kept }));
         let fates = [(n, 0, false), (n, n, false), (n, n, true)];
         for (chances, committed, is_found) in if n == 0 { &fates[..1] } else { &fates } {
-            let its = PlantedFault { fault: "off-by-one".to_owned(), chances: *chances, committed: *committed };
+            let its = PlantedFault {
+                fault: "off-by-one".to_owned(),
+                chances: *chances,
+                committed: *committed,
+                committed_at_us: Vec::new(),
+            };
             all.push(planted(&its, *is_found));
         }
     }

@@ -83,6 +83,7 @@ pub(in crate::report) fn summary(text: &str, hints: Hints) -> Summary {
         pending: PendingRequests::None,
         slots: SlotCheck { finding: SlotFinding::AllThere { slots: 4 }, requests: 9, took_us: 7000 },
         idle_limit: IdleSearch::NotAsked,
+        began: None,
         elapsed: Duration::from_secs(2),
         arrived: Vec::new(),
         cpu_us: 0,
@@ -287,7 +288,12 @@ pub(super) fn report() -> String {
     its.result.tally.reached.set(Claim::Backlog, 1);
     its.result.preflight.notes = vec![Note::NotChecked("WHAT".to_owned()), "another note".into()];
     let mut nothing = summary("", HINTS);
-    nothing.embedded = Some(vec![PlantedFault { fault: "off-by-one".to_owned(), chances: 1, committed: 1 }]);
+    nothing.embedded = Some(vec![PlantedFault {
+        fault: "off-by-one".to_owned(),
+        chances: 1,
+        committed: 1,
+        committed_at_us: Vec::new(),
+    }]);
     let mut cut_off = answered("", 3);
     cut_off.result.end = End::CutOff;
     cut_off.result.tally.patterns[0].unjudged = 1;
