@@ -30,7 +30,17 @@ export default defineConfig(
     },
     {
         files: ["*.mjs", "tests/**"],
-        languageOptions: { globals: { process: "readonly", console: "readonly" } },
+        languageOptions: {
+            globals: {
+                process: "readonly",
+                console: "readonly",
+                // In what a program has a page do.
+                document: "readonly",
+                requestAnimationFrame: "readonly",
+                HTMLElement: "readonly",
+                Buffer: "readonly",
+            },
+        },
         rules: {
             "no-console": "off",
             "max-lines": "off",

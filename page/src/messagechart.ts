@@ -11,6 +11,21 @@ const ROW = 24;
 const HEAD = 52;
 /** A longer time without a message is written between two messages. */
 const GAP_US = 20_000;
+/** The longest note in letters, and about how wide a bold letter is. */
+const NOTE_MAX = 80;
+const LETTER = 7;
+
+/** What a violation saw, and what was expected. */
+export interface Values {
+    seen: string;
+    expected: string;
+}
+
+/** What the words of a message need besides: what the violation saw, and whether responses have sums. */
+interface Words {
+    seen: string;
+    hasSums: boolean;
+}
 
 const WHY: Readonly<Record<Lifeline["why"], string>> = {
     own: "the violation's sequence",
@@ -18,10 +33,16 @@ const WHY: Readonly<Record<Lifeline["why"], string>> = {
     slot: "had the same slot",
 };
 
-function words({ step, isResponse }: Message): string {
+function words({ step, isResponse, isAccused }: Message, { seen, hasSums }: Words): string {
     if (!isResponse) {
         const flags = [step.isStart && "START", step.isEnd && "END"].filter((flag) => flag !== false);
         return [`#${step.place + 1}`, ...flags, step.value === null ? "" : String(step.value)].join(" ").trim();
+    }
+    if (isAccused && step.answer === null && seen !== "") {
+        return `#${step.place + 1}: ${seen}`;
+    }
+    if (hasSums && step.answer === null && step.outcome === "completed") {
+        return `#${step.place + 1}: no sum`;
     }
     const answer = step.answer === null ? step.outcome : String(step.answer);
     return `#${step.place + 1} = ${step.outcome === "completed" || step.answer === null ? answer : `${step.outcome}: ${answer}`}`;
@@ -36,7 +57,7 @@ interface Row {
 function rowsOf(chosen: Chosen, expected: string): Row[] {
     const rows: Row[] = [];
     if (chosen.before > 0) {
-        rows.push({ message: null, note: `${chosen.before} earlier messages` });
+        rows.push({ message: null, note: `${chosen.before} earlier` });
     }
     let last: number | null = null;
     for (const message of chosen.messages) {
@@ -50,13 +71,13 @@ function rowsOf(chosen: Chosen, expected: string): Row[] {
         last = message.at;
     }
     if (chosen.after > 0) {
-        rows.push({ message: null, note: `${chosen.after} later messages` });
+        rows.push({ message: null, note: `${chosen.after} later` });
     }
     return rows;
 }
 
 /** An arrow with its words. */
-function arrow(message: Message, y: number, client: number, server: number): SVGElement {
+function arrow(message: Message, its: Words, y: number, [client, server]: [number, number]): SVGElement {
     const [from, to] = message.isResponse ? [server, client] : [client, server];
     const back = to > from ? -7 : 7;
     const tone = message.isAccused ? "bad" : message.isResponse ? "response" : "request";
@@ -66,16 +87,19 @@ function arrow(message: Message, y: number, client: number, server: number): SVG
         { class: `message ${tone}` },
         svg("line", { x1: from, x2: to, y1: y, y2: y }),
         svg("path", { d: `M${to},${y} l${back},-4 l0,8 z` }),
-        svg("text", { x: client + 8, y: y - 4 }, cut(visible(words(message)), 26)),
+        svg("text", { x: client + 8, y: y - 4 }, cut(visible(words(message, its)), 26)),
     );
 }
 
-function drawing(model: LaneModel, chosen: Chosen, expected: string): SVGElement {
+function drawing(model: LaneModel, chosen: Chosen, expected: string, its: Words): SVGElement {
     const rows = rowsOf(chosen, expected);
     const server = TIMES + chosen.lines.length * COLUMN;
-    const [width, height] = [server + 60, HEAD + rows.length * ROW + 10];
     const first = chosen.messages[0]?.at ?? 0;
     const x = (line: number): number => TIMES + line * COLUMN;
+    // What was expected may take more room than the messages.
+    const own = chosen.messages.find((message) => message.isAccused)?.line ?? 0;
+    const widest = x(own) + 16 + LETTER * Math.min(expected.length + 11, NOTE_MAX);
+    const [width, height] = [Math.max(server + 60, widest), HEAD + rows.length * ROW + 10];
     const heads = chosen.lines.map(({ row, why }, place) =>
         svg(
             "g",
@@ -97,7 +121,7 @@ function drawing(model: LaneModel, chosen: Chosen, expected: string): SVGElement
             return svg(
                 "text",
                 { class: isBad ? "note bad" : "note", x: isBad ? x(line) + 8 : 4, y: y - 2 },
-                cut(visible(note ?? ""), 80),
+                cut(visible(note ?? ""), NOTE_MAX),
             );
         }
         return svg(
@@ -108,7 +132,7 @@ function drawing(model: LaneModel, chosen: Chosen, expected: string): SVGElement
                 { class: "time", x: TIMES - 10, y: y + 3, "text-anchor": "end" },
                 `+${duration(message.at - first)}`,
             ),
-            arrow(message, y, x(message.line), server),
+            arrow(message, its, y, [x(message.line), server]),
         );
     });
     const label = `Chart of ${chosen.messages.length} messages between the client and the server, from ${moment(first, 1000)} on. The table of messages says the same.`;
@@ -122,19 +146,21 @@ function drawing(model: LaneModel, chosen: Chosen, expected: string): SVGElement
     );
 }
 
-function messageTable(model: LaneModel, chosen: Chosen): HTMLElement {
+function messageTable(model: LaneModel, chosen: Chosen, its: Words): HTMLElement {
     const rows = chosen.messages.map((message): Child[] => [
         moment(message.at, 1000),
         `ID ${model.idOf(chosen.lines[message.line]?.row ?? 0)}`,
         message.step.requestId,
         message.isResponse ? "response" : "request",
-        words(message) + (message.isAccused ? " (the violation)" : ""),
+        words(message, its) + (message.isAccused ? " (the violation)" : ""),
     ]);
     return table("Messages around the violation", ["at", "sequence", "request", "kind", "words"], rows, NO_NUMBERS);
 }
 
 /** The chart of the messages around a violation, with a table of the same. */
-export function messageChart(model: LaneModel, chosen: Chosen, expected: string): Child[] {
+export function messageChart(model: LaneModel, chosen: Chosen, { seen, expected }: Values): Child[] {
+    const hasSums = chosen.messages.some(({ step }) => step.answer !== null && step.outcome === "completed");
+    const its = { seen, hasSums };
     return [
         h(
             "div",
@@ -144,8 +170,8 @@ export function messageChart(model: LaneModel, chosen: Chosen, expected: string)
                 role: "group",
                 "aria-label": "Chart of the messages around the violation",
             },
-            drawing(model, chosen, expected),
+            drawing(model, chosen, expected, its),
         ),
-        unfolding(["Messages as a table"], () => [messageTable(model, chosen)]),
+        unfolding(["Messages as a table"], () => [messageTable(model, chosen, its)]),
     ];
 }

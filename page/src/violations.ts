@@ -98,7 +98,7 @@ function explanation(title: string, explained: Explained | undefined): Child {
 /** The chart of the messages, or why there is none. */
 function messages(violation: JsonObject, around: Surroundings): Child[] {
     const model = around.lanes();
-    const expected = text(violation["expected"]) ?? "";
+    const values = { seen: text(violation["seen"]) ?? "", expected: text(violation["expected"]) ?? "" };
     if (model === null) {
         return [
             h("p", { class: "note" }, `No chart of messages: ${around.lanesNote() ?? "the report has no sequences."}`),
@@ -112,7 +112,7 @@ function messages(violation: JsonObject, around: Surroundings): Child[] {
                 : "the report does not have the steps of this sequence.";
         return [h("p", { class: "note" }, `No chart of messages: ${why}`)];
     }
-    return messageChart(model, chosen, expected);
+    return messageChart(model, chosen, values);
 }
 
 function details(violation: JsonObject, group: Group, around: Surroundings): Child[] {

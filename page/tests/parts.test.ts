@@ -9,6 +9,7 @@ import { bytes, change, clock, duration, moment, visible } from "../src/format.t
 import { flawOf } from "../src/inflate.ts";
 import { type JsonObject, parse } from "../src/json.ts";
 import { LaneModel } from "../src/lanes/model.ts";
+import { unusedSlots } from "../src/lanes/unused.ts";
 import { Track, packed } from "../src/lanes/track.ts";
 import { messagesAround } from "../src/messages.ts";
 import { withMoments } from "../src/moments.ts";
@@ -162,6 +163,24 @@ test("phases, absences and committed faults are marks of the lanes", () => {
     assert.deepEqual(added("restart"), [4000]);
     assert.deepEqual(added("fault"), [5000, 5500, 6000]);
     assert.deepEqual([...new LaneModel(withMoments(lanes, {})).marks.keys()], [...before.keys()]);
+});
+
+test("a slot that nobody has while STARTs wait is told, and no other", () => {
+    const { lanes } = simulate({ sequences: 400 });
+    assert.deepEqual(unusedSlots(new LaneModel(lanes)), []);
+    const { begun, held, over, lane } = lanes.sequences;
+    // The sequences of one slot end early, and each START waits for as long as its sequence goes on.
+    const middle = lane.map((its, row) => (its === 1 && row > 100 ? 0 : its));
+    const waits = held.map((its, row) => (row > 100 ? Math.max(its, (over[row] ?? 0) - 1) : its));
+    const changed = { ...lanes, sequences: { ...lanes.sequences, lane: middle, held: waits } };
+    const model = new LaneModel(changed);
+    const [unused, ...others] = unusedSlots(model);
+    assert.ok(unused && others.length === 0);
+    const last = lane.lastIndexOf(1, 100);
+    assert.deepEqual([unused.lane, unused.last], [1, last]);
+    assert.equal(unused.since, model.overAt(last));
+    assert.ok(unused.longest > 0 && begun.length > last);
+    assert.deepEqual(unusedSlots(new LaneModel({ ...changed, told: false })), []);
 });
 
 test("damaged lane data are told", () => {

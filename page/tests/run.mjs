@@ -18,7 +18,7 @@ await build({
     format: "esm",
     platform: "node",
     packages: "external",
-    external: ["../build.mjs"],
+    external: ["../browser.mjs", "../build.mjs", "../shoot.mjs"],
     sourcemap: "inline",
     outdir: BUILT,
     outExtension: { ".js": ".mjs" },

@@ -8,6 +8,8 @@ from pathlib import Path
 from documents import built, chapters, markdown
 from triton.install import ROOT
 
+from . import gallery
+
 DOCS = ROOT / "docs"
 LINES_MAX = 300
 # scripts/detection writes it: a row for each fault.
@@ -35,6 +37,15 @@ class Documents(unittest.TestCase):
         summary = (DOCS / "SUMMARY.md").read_text()
         listed = {(DOCS / target).resolve() for target in markdown.links(summary)}
         self.assertEqual(set(DOCS.glob("*.md")) - listed, {DOCS / "SUMMARY.md"})
+
+
+class Gallery(unittest.TestCase):
+    def test_it_has_each_picture_with_the_command_that_it_comes_from(self):
+        text = (DOCS / "GALLERY.md").read_text()
+        shown = [target.removeprefix("gallery/") for target in markdown.links(text) if target.startswith("gallery/")]
+        self.assertEqual((sorted(shown), {path.name for path in gallery.FOLDER.iterdir()}), (sorted(gallery.files()), gallery.files()))
+        for report in gallery.REPORTS:
+            self.assertIn(f"```sh\n{report.command()}\n```", text)
 
 
 class Links(unittest.TestCase):

@@ -6,6 +6,7 @@ import { counted, duration, moment, percent } from "../format.ts";
 import { MARKS } from "./draw_marks.ts";
 import { LanesFigure } from "./figure.ts";
 import type { LaneModel } from "./model.ts";
+import { unusedNotes } from "./unused.ts";
 
 function swatch(name: string, words: string): HTMLElement {
     return h("span", {}, h("i", { class: `swatch ${name}` }), ` ${words}`);
@@ -35,6 +36,7 @@ function legend(model: LaneModel): HTMLElement {
 /** What the figure shows, and what it does not. */
 function notes(model: LaneModel, note: string | null): Child[] {
     const { data } = model;
+    const late = model.marks.get("violation")?.at.filter((time) => time > model.until).length ?? 0;
     const sentences = [
         note,
         data.told
@@ -51,6 +53,9 @@ function notes(model: LaneModel, note: string | null): Child[] {
             : null,
         (data.marks_left_out ?? 0) > 0
             ? `${counted(data.marks_left_out ?? 0, "mark")} are left out, because the report has a bound.`
+            : null,
+        late > 0
+            ? `${counted(late, "violation")} came after what is drawn: ${late === 1 ? "it concerns" : "they concern"} the whole run.`
             : null,
         model.waitsLeftOut > 0
             ? `${counted(model.waitsLeftOut, "wait")} are not drawn, because more sequences waited at a time than there are rows.`
@@ -116,6 +121,9 @@ export function lanesSection(
             "Above: STARTs that wait for their response. Below: the sequences that held the slots. Click a sequence for its steps. Drag to move, drag with Shift to zoom into a span.",
         ),
         ...notes(model, result.lanesNote),
+        ...unusedNotes(model, (row) => {
+            figure.zoomTo(row);
+        }),
         figure.element,
         legend(model),
         unfolding(["Slots as a table"], () => [laneTable(model), endTable(model)]),
