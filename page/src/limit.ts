@@ -5,7 +5,8 @@ import { duration, rate, short } from "./format.ts";
 import { type JsonObject, list, number, object, text } from "./json.ts";
 import { badge } from "./summary.ts";
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [900, 260, 70, 34, 16, 16];
+const [WIDEST, NARROWEST, MARGINS] = [900, 320, 32];
+const [HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [260, 70, 34, 16, 16];
 
 interface Point {
     load: number;
@@ -60,6 +61,8 @@ function plot(
     unit: (value: number) => string,
     bracket: { from: number | null; to: number | null },
 ): Child {
+    // As wide as the page is now, so that letters keep their size on a phone.
+    const width = Math.min(WIDEST, Math.max(NARROWEST, globalThis.document.documentElement.clientWidth - MARGINS));
     const points = curves.flatMap((curve) => curve.points).filter((point) => point.value > 0 && point.load > 0);
     if (points.length === 0) {
         return null;
@@ -68,7 +71,7 @@ function plot(
     const values = points.map((point) => point.value);
     const [leastLoad, mostLoad] = [Math.min(...loads), Math.max(...loads)];
     const [least, most] = [Math.min(...values) * 0.9, Math.max(...values) * 1.1];
-    const x = logarithmic(leastLoad, mostLoad, LEFT, WIDTH - RIGHT);
+    const x = logarithmic(leastLoad, mostLoad, LEFT, width - RIGHT);
     const y = logarithmic(least, most, HEIGHT - BOTTOM, TOP);
     const shapes: Child[] = [];
     if (bracket.from !== null || bracket.to !== null) {
@@ -89,7 +92,7 @@ function plot(
     }
     for (const value of rounds(least, most)) {
         shapes.push(
-            svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }),
+            svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
             svg("text", { class: "tick", x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, unit(value)),
         );
     }
@@ -131,8 +134,8 @@ function plot(
             svg(
                 "svg",
                 {
-                    class: "bars",
-                    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+                    class: "bars fits",
+                    viewBox: `0 0 ${width} ${HEIGHT}`,
                     role: "img",
                     "aria-label": `${title}. The table of trials says the same.`,
                 },
@@ -161,7 +164,7 @@ function trialRow(trial: JsonObject, place: number): Cell[] {
         cell(duration(number(trial["wait_for_slot_p99_us"]))),
         cell(optional("in_flight")),
         cell(optional("mean_batch")),
-        text(trial["why"]) ?? "",
+        { cell: text(trial["why"]) ?? "", class: "words" },
     ];
 }
 
