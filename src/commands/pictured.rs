@@ -1,17 +1,18 @@
 //! The sequences of a run as lanes, from its history.
 
 use std::{
-    env,
+    env, fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use tempfile::TempDir;
 
+use super::output::say_error;
 use crate::{
     check::{Checked, check_by},
     lanes::{Accused, Lanes},
-    report::Pictured,
+    report::{Pictured, Summary},
 };
 use oracle::{
     golden::Golden,
@@ -40,14 +41,33 @@ impl Scratch {
         Ok(Self { folder })
     }
 
-    /// Where the history is.
-    pub(super) fn path(&self) -> PathBuf {
-        self.folder.path().join("history.jsonl.zst")
+    /// Where the history of a run is.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(format!("{name}.jsonl.zst"))
     }
 
     /// How it is written.
-    pub(super) fn options(&self) -> Options {
-        Options { path: self.path(), keep: Keep::DEFAULT, limit: LIMIT, part: Options::PART }
+    pub(super) fn options(&self, name: &str) -> Options {
+        Options { path: self.path(name), keep: Keep::DEFAULT, limit: LIMIT, part: Options::PART }
+    }
+
+    /// Reads who had which slot in a run that has ended; nothing of the history is left.
+    pub(super) fn take(&self, name: &str, golden: Option<&Arc<Golden>>, summary: &Summary) -> Pictured {
+        let pictured = pictured(&self.path(name), golden, summary.result.violations.iter().map(Accused::of));
+        // The folder goes in the end; until then a suite has no more than what is under way.
+        let _ = fs::remove_file(self.path(name));
+        pictured
+    }
+}
+
+/// Says what was wrong with a run's history. One that goes with its page is in no result.
+pub(super) fn tell_problem(summary: &mut Summary, goes: bool) {
+    let problem = summary.result.recorded.as_ref().and_then(|recorded| recorded.kept.problem.as_ref());
+    if let Some(problem) = problem {
+        say_error(problem);
+    }
+    if goes {
+        summary.result.recorded = None;
     }
 }
 
@@ -69,5 +89,5 @@ pub(super) fn of(lanes: Lanes, checked: &Checked, violations: impl IntoIterator<
     let damage = checked.damage.as_ref().map(|damage| format!("the history is damaged or cut off: {damage}"));
     let left_out = checked.footer.as_ref().filter(|footer| footer.kept.left_out + footer.kept.lost > 0);
     let parts = left_out.map(|_| "the history has parts of the run alone (--history-keep all keeps all)".to_owned());
-    Pictured { lanes: Some(lanes.conclude(violations)), note: damage.or(parts) }
+    Pictured { lanes: Some(lanes.conclude(violations).packed()), note: damage.or(parts) }
 }

@@ -3,7 +3,6 @@
 use std::{
     env,
     io::{IsTerminal as _, stdout},
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -25,7 +24,7 @@ use super::{
     github,
     golden::expected,
     output::{Files, check_different, check_history_file, print, print_beside, say_error},
-    pictured::{Scratch, pictured},
+    pictured::{Scratch, pictured, tell_problem},
     progress::Display,
     resolve, runtime,
     screen::restore,
@@ -37,7 +36,8 @@ use crate::{
     lanes::Accused,
     preflight::Preflight,
     report::{
-        Extent, LiveLines, PlantedFault, Summary, describe_absence, verdict_and_why, write_preflight, write_text,
+        Extent, LiveLines, Pictured, PlantedFault, Summary, describe_absence, verdict_and_why, write_preflight,
+        write_text,
     },
     run::{Absence, Asked, Glance, MemorySource, Observer, Progress, Restart, RunResult, Setup, SoFar, run},
     tui::{About, Judged, Stage, Wish},
@@ -62,6 +62,8 @@ const VERDICT_ON_SCREEN_EVERY: Duration = Duration::from_secs(5);
 const GLANCE_EVERY: Duration = Duration::from_millis(500);
 /// So many keys may wait for their effect.
 const WISHES_MAX: usize = 16;
+/// The history that a page is made of.
+const SCRATCH: &str = "history";
 /// What is told while the whole terminal shows the run, and told again after it: the first of it.
 const HELD_MAX: usize = 100;
 /// What a second interrupt exits with: what is known by then.
@@ -87,7 +89,6 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let is_shown = files.page().is_some();
     let scratch = files.page().filter(|_| args.history.history.is_none()).map(Scratch::beside);
     let scratch = scratch.transpose().map_err(CommandFailure::wrong_input)?;
-    let shown = history.map(Path::to_owned).or(scratch.as_ref().map(Scratch::path)).filter(|_| is_shown);
     if args.verbose {
         show_each_step();
     }
@@ -129,12 +130,15 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         glance_every: has_screen.then_some(GLANCE_EVERY),
     };
     let asked = so_far.verdict_asked.clone();
-    let recording = args.history.options().or(scratch.as_ref().map(Scratch::options)).map(|options| HistoryPlan {
-        options,
-        scenario_name: source.name().to_owned(),
-        replay: replay.clone(),
-        server: args.endpoint.server_setup(seed),
-    });
+    let recording =
+        args.history.options().or(scratch.as_ref().map(|scratch| scratch.options(SCRATCH))).map(|options| {
+            HistoryPlan {
+                options,
+                scenario_name: source.name().to_owned(),
+                replay: replay.clone(),
+                server: args.endpoint.server_setup(seed),
+            }
+        });
     let setup = Setup {
         fail_fast: args.fail_fast,
         recording,
@@ -159,17 +163,14 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let (extent, files) = (terminal.extent, terminal.checkpoints.finish());
     drop(server);
     let mut summary = summary.inspect_err(|_| files.leave())?;
-    let problem = summary.result.recorded.as_ref().and_then(|recorded| recorded.kept.problem.clone());
-    if scratch.is_some() {
-        summary.result.recorded = None;
-    }
+    tell_problem(&mut summary, scratch.is_some());
     print(|out| write_text(&summary, extent, out));
     github::show(|| summary.written());
-    if let Some(problem) = &problem {
-        say_error(problem);
-    }
-    let violations = summary.result.violations.iter().map(Accused::of);
-    let pictured = shown.map(|history| pictured(&history, golden.as_ref(), violations)).unwrap_or_default();
+    let pictured = match (scratch, history.filter(|_| is_shown)) {
+        (Some(scratch), _) => scratch.take(SCRATCH, golden.as_ref(), &summary),
+        (None, Some(history)) => pictured(history, golden.as_ref(), summary.result.violations.iter().map(Accused::of)),
+        (None, None) => Pictured::default(),
+    };
     Ok(files.write(&summary, &pictured, args.endpoint.server_setup(seed).as_ref(), args.quiet))
 }
 

@@ -20,13 +20,15 @@ use super::{
     Failure as CommandFailure, github,
     golden::expected,
     output::{ResultFile, check_different, print, say_error},
+    pictured::{Scratch, tell_problem},
     runtime, seed_from_the_clock,
     stress::{interrupts, planted_faults, replay_line, server_memory, setup, start_server},
 };
 use crate::{
     cli::{SuiteArgs, with_hints},
+    frame::HistoryPlan,
     preflight::Preflight,
-    report::{ScenarioOutcome, SuiteResult, Summary, counted, to_junit},
+    report::{Pictured, ScenarioOutcome, SuiteResult, Summary, counted, to_junit},
     run::{RunError, Setup, cannot_disturb, run},
 };
 use oracle::golden::Golden;
@@ -63,12 +65,14 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
         Options::from(setup).check().map_err(CommandFailure::wrong_input)?;
     }
     let golden = expected(&args.expect, &first, &args.endpoint, longest(&chosen, args)?)?;
+    let scratch = args.html.as_deref().map(Scratch::beside).transpose().map_err(CommandFailure::wrong_input)?;
     let began = Instant::now();
     let jobs = if args.endpoint.embedded { args.jobs.map_or(JOBS, std::num::NonZeroU32::get) } else { 1 };
     let suite = Suite {
         args,
         seed,
         golden,
+        scratch,
         board: Board::new(args.quiet, &chosen),
         left: Mutex::new(chosen.into_iter().collect()),
         is_over: AtomicBool::new(false),
@@ -144,6 +148,8 @@ struct Suite<'a> {
     seed: Seed,
     /// What the model answers, where no formula says it.
     golden: Option<Arc<Golden>>,
+    /// Where histories are kept for a page.
+    scratch: Option<Scratch>,
     board: Board,
     left: Mutex<VecDeque<Chosen>>,
     is_over: AtomicBool,
@@ -157,13 +163,20 @@ impl Suite<'_> {
             let next = self.left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some((place, builtin)) = next else { return };
             if self.is_over.load(Relaxed) {
-                self.board.ended(place, ScenarioOutcome::NotBegun, Duration::ZERO);
+                self.board.ended(place, ScenarioOutcome::NotBegun, Pictured::default(), Duration::ZERO);
                 continue;
             }
             let began = Instant::now();
             // What the others found is not lost with a scenario that could not be run.
-            let outcome =
+            let mut outcome =
                 self.scenario(place, builtin).unwrap_or_else(|failure| ScenarioOutcome::NotTested(failure.problem));
+            let pictured = match (&self.scratch, &mut outcome) {
+                (Some(scratch), ScenarioOutcome::Run(summary)) => {
+                    tell_problem(summary, true);
+                    scratch.take(builtin.name, self.golden.as_ref(), summary)
+                }
+                _ => Pictured::default(),
+            };
             let is_over = match &outcome {
                 ScenarioOutcome::Run(summary) => summary.result.interrupted.0,
                 ScenarioOutcome::Interrupted => true,
@@ -174,7 +187,7 @@ impl Suite<'_> {
             if is_over {
                 self.is_over.store(true, Relaxed);
             }
-            self.board.ended(place, outcome, began.elapsed());
+            self.board.ended(place, outcome, pictured, began.elapsed());
         }
     }
 
@@ -206,7 +219,14 @@ impl Suite<'_> {
                 builtin.name
             ));
         }
+        let recording = self.scratch.as_ref().map(|scratch| HistoryPlan {
+            options: scratch.options(builtin.name),
+            scenario_name: builtin.name.to_owned(),
+            replay: replay.clone(),
+            server: endpoint.server_setup(self.seed),
+        });
         let setup = Setup {
+            recording,
             server_memory,
             golden: self.golden.clone(),
             pace: self.args.expect.pace,

@@ -13,7 +13,6 @@ use super::{
     explain::{cause_explained, explained_names, kind_explained},
     json,
 };
-use crate::lanes::LaneData;
 
 /// The page without data. `page/` has its source; `scripts/page build` makes it.
 const PAGE: &str = include_str!("../../page/report.html");
@@ -37,8 +36,8 @@ pub(crate) struct Part {
 /// Who had which slot when in a run.
 #[derive(Clone, Debug, Default)]
 pub struct Pictured {
-    /// None where no history tells.
-    pub(crate) lanes: Option<LaneData>,
+    /// Packed ([`LaneData::packed`](crate::lanes::LaneData::packed)); none where no history tells.
+    pub(crate) lanes: Option<String>,
     /// Why there are none, or why they are not whole.
     pub(crate) note: Option<String>,
 }
@@ -58,15 +57,16 @@ impl Part {
 
     /// Adds who had which slot when.
     pub(crate) fn picture(&mut self, pictured: &Pictured) {
-        self.lanes = vec![pictured.lanes.as_ref().map(LaneData::packed)];
+        self.lanes = vec![pictured.lanes.clone()];
         self.lanes_note.clone_from(&pictured.note);
     }
 }
 
-/// A suite or a search as a page.
-pub(super) fn page_of(name: &str, document: &impl Serialize) -> Vec<u8> {
+/// A suite or a search as a page. The lanes are those of a suite's scenarios.
+pub(super) fn page_of(name: &str, document: &impl Serialize, lanes: Vec<Option<String>>, note: String) -> Vec<u8> {
     let document = serde_json::to_value(document).expect("the keys are texts");
-    to_html(&[Part::of(name.to_owned(), document)], None)
+    let part = Part { lanes, lanes_note: Some(note), ..Part::of(name.to_owned(), document) };
+    to_html(&[part], None)
 }
 
 /// A run as a page.

@@ -116,7 +116,8 @@ impl LimitResult {
 
     /// The search as a page.
     pub(crate) fn to_html(&self) -> Vec<u8> {
-        page_of(&self.scenario_name, &Document::of(self))
+        let note = "a search keeps no history, because that costs the client time: add --html to the command that replays the run";
+        page_of(&self.scenario_name, &Document::of(self), Vec::new(), note.to_owned())
     }
 
     /// The search as a reader of its JSON has it.

@@ -90,6 +90,20 @@ fn a_page_has_the_result_and_who_had_which_slot() {
 }
 
 #[test]
+fn the_page_of_a_suite_has_the_slots_of_each_scenario() {
+    let folder = TempDir::new().expect("a folder");
+    let page = folder.path().join("suite.html");
+    let (code, text) = told(&["suite", "--embedded", "-r1", "-q", "--only", "rapid-cycling", "--html", words(&page)]);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "the events are gone");
+    let data = data(&page);
+    let result = &data["results"][0];
+    assert!(result["document"]["scenarios"][0]["result"]["history"].is_null(), "no result names events that are gone");
+    let lanes = lanes(&result["lanes"][0]);
+    assert!(lanes["sequences"]["begun"].as_array().is_some_and(|column| column.len() > 100), "{lanes}");
+}
+
+#[test]
 fn a_page_marks_a_violation_in_its_sequence_and_explains_it() {
     let run = Run::hold(&["--fault", "off-by-one:once@100"], 1);
     let data = data(&run.file("run.html"));

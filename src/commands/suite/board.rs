@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{Chosen, print, say_error};
 use crate::{
-    report::{LiveLines, ScenarioOutcome, SuiteRow, write_suite_header, write_violation},
+    report::{LiveLines, Pictured, ScenarioOutcome, SuiteRow, write_suite_header, write_violation},
     run::{Observer, Progress},
 };
 use oracle::Violation;
@@ -66,10 +66,10 @@ impl Board {
     }
 
     /// A scenario ended.
-    pub(super) fn ended(&self, place: u64, outcome: ScenarioOutcome, took: Duration) {
+    pub(super) fn ended(&self, place: u64, outcome: ScenarioOutcome, pictured: Pictured, took: Duration) {
         let mut state = self.state();
         state.running.retain(|running| *running != place);
-        let row = SuiteRow { name: self.names[&place].to_owned(), outcome, took };
+        let row = SuiteRow { name: self.names[&place].to_owned(), outcome, took, pictured };
         self.above(|| print(|out| row.write(self.width, out)));
         state.rows.insert(place, row);
         self.show(&state);

@@ -10,7 +10,7 @@ use crate::{
     preflight::Hints,
     probe::{Accounting, IdleSearch, PendingRequests},
     report::{
-        Ended as SearchEnded, LimitResult,
+        Ended as SearchEnded, LimitResult, Pictured,
         ScenarioOutcome::{Interrupted, NotBegun, NotTested, Run, Skipped},
         SuiteResult, SuiteRow,
         text::tests::runs::{answered, summary},
@@ -80,7 +80,12 @@ fn each_kind_of_violation_each_threshold_and_each_claim_is_a_case() {
 
 #[test]
 fn a_suite_has_a_test_suite_for_each_scenario() {
-    let row = |name: &str, outcome| SuiteRow { name: name.to_owned(), outcome, took: Duration::from_secs(3) };
+    let row = |name: &str, outcome| SuiteRow {
+        name: name.to_owned(),
+        outcome,
+        took: Duration::from_secs(3),
+        pictured: Pictured::default(),
+    };
     let rows = vec![
         row("invalid", Run(Box::new(invalid()))),
         row("skipped", Skipped("WHY".to_owned())),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::report::{
+    Pictured,
     ScenarioOutcome::{Run as Ran, Skipped},
     SuiteResult, SuiteRow, Summary,
     junit::tests::invalid,
@@ -22,7 +23,12 @@ fn valid() -> Summary {
 
 #[test]
 fn a_run_and_a_suite_as_markdown() {
-    let row = |name: &str, outcome| SuiteRow { name: name.to_owned(), outcome, took: Duration::from_secs(3) };
+    let row = |name: &str, outcome| SuiteRow {
+        name: name.to_owned(),
+        outcome,
+        took: Duration::from_secs(3),
+        pictured: Pictured::default(),
+    };
     let rows = vec![
         row("invalid", Ran(Box::new(invalid()))),
         row("valid", Ran(Box::new(valid()))),

@@ -9,7 +9,7 @@ use crate::{
         tests::{scenario, told},
     },
     recorder::{Gauges, Series, Tally, Waits},
-    report::{ScenarioOutcome, SuiteResult, SuiteRow, write_suite_header},
+    report::{Pictured, ScenarioOutcome, SuiteResult, SuiteRow, write_suite_header},
     run::{Arrived, End, Interrupted, Origin, Restarts, RunResult},
 };
 use oracle::{diagnosis::Explanation, history::Scene};
@@ -310,7 +310,12 @@ pub(super) fn report() -> String {
 
 pub(super) fn suite() -> String {
     let run = |its: Summary| ScenarioOutcome::Run(Box::new(its));
-    let line = |name: &str, outcome| SuiteRow { name: name.to_owned(), outcome, took: Duration::from_secs(3) };
+    let line = |name: &str, outcome| SuiteRow {
+        name: name.to_owned(),
+        outcome,
+        took: Duration::from_secs(3),
+        pictured: Pictured::default(),
+    };
     let valid = || {
         let mut its = answered("", 10);
         its.scenario.claims = Some(Claims::default());
