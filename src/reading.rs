@@ -1,5 +1,9 @@
 //! Results as `--json` wrote them, read again. A file may be anything.
 
+mod hunt;
+
+pub(crate) use self::hunt::{Covered, Finding, Hunt, OfRelease, Replays};
+
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -53,6 +57,8 @@ struct Head {
     scenarios: Option<IgnoredAny>,
     /// Only the result of a search for the highest load has it.
     trials: Option<IgnoredAny>,
+    /// Only a hunt has it.
+    findings: Option<IgnoredAny>,
 }
 
 /// What wrote a result.
@@ -62,6 +68,8 @@ pub(crate) enum Writer {
     Suite,
     /// The search for the highest load.
     Search,
+    /// `scripts/hunt`.
+    Hunt,
     /// Something else.
     Other,
 }
@@ -80,6 +88,7 @@ pub(crate) fn writer(bytes: &[u8]) -> Result<Writer, String> {
         Head { scenarios: Some(_), .. } => Writer::Suite,
         Head { series: Some(_), .. } => Writer::Run,
         Head { trials: Some(_), .. } => Writer::Search,
+        Head { findings: Some(_), .. } => Writer::Hunt,
         Head { .. } => Writer::Other,
     })
 }
@@ -105,10 +114,11 @@ pub(crate) enum Written {
     Run(Box<Run>),
     Suite(Suite),
     Search(Box<Search>),
+    Hunt(Box<Hunt>),
 }
 
 impl Written {
-    /// Reads the JSON of a run, a suite or a search for the highest load.
+    /// Reads the JSON of a run, a suite, a search for the highest load or a hunt.
     ///
     /// # Errors
     /// In one line, where the bytes are none of them.
@@ -117,7 +127,10 @@ impl Written {
             Writer::Run => serde_json::from_slice(bytes).map(Self::Run),
             Writer::Suite => serde_json::from_slice(bytes).map(Self::Suite),
             Writer::Search => serde_json::from_slice(bytes).map(Self::Search),
-            Writer::Other => return Err("it is no result of a run, a suite or a search for the limit".to_owned()),
+            Writer::Hunt => serde_json::from_slice(bytes).map(Self::Hunt),
+            Writer::Other => {
+                return Err("it is no result of a run, a suite, a search for the limit or a hunt".to_owned());
+            }
         };
         parsed.map_err(|error| no_result(&error))
     }

@@ -22,7 +22,7 @@ use crate::{
     compare::{Asked, Comparison, Ran},
     golden::read_file,
     lanes::{Accused, Lanes},
-    reading::{self, Run, Writer, Written},
+    reading::{self, Finding, Run, Writer, Written},
     report::{Compare, Part, Pictured, Told, to_csv, to_html, to_junit, to_markdown},
     run::Origin,
 };
@@ -190,8 +190,13 @@ impl Reading {
         }
         let written = Written::parsed(&bytes)?;
         let mut part = Part::of(String::new(), document);
-        if let Written::Run(run) = &written {
-            part.picture(&self.pictured(path, run));
+        match &written {
+            Written::Run(run) => part.picture(&self.pictured(path, run)),
+            Written::Hunt(hunt) => {
+                let run = |finding: &Finding| finding.result.as_ref().map(|run| self.pictured(path, run));
+                part.picture_each(hunt.findings.iter().map(|its| run(its).unwrap_or_default()));
+            }
+            Written::Suite(_) | Written::Search(_) => {}
         }
         Ok(Read { part, written: Some(written), damage: None })
     }
@@ -202,8 +207,12 @@ impl Reading {
         let is_its = |first: &FirstLine| (&first.started_at, first.seed) == (&run.started_at, run.seed);
         let given = self.histories.iter().find(|(_, first)| is_its(first)).map(|(path, _)| path.clone());
         let written = run.history.as_ref().map(|history| history.path.as_path());
-        let beside = written.and_then(|history| Some(path.with_file_name(history.file_name()?)));
-        let candidates = written.map(Path::to_owned).into_iter().chain(beside);
+        // A hunt has the files of its runs in a folder.
+        let beside = ["", "runs"].map(|folder| {
+            let name = written?.file_name()?;
+            Some(path.with_file_name(folder).join(name))
+        });
+        let candidates = written.map(Path::to_owned).into_iter().chain(beside.into_iter().flatten());
         let found =
             given.or_else(|| candidates.into_iter().find(|file| FirstLine::of(file).is_ok_and(|its| is_its(&its))));
         match (found, written) {

@@ -189,6 +189,7 @@ fn parsed(bytes: &[u8]) -> Result<Document, String> {
     match writer(bytes)? {
         Writer::Run => {}
         Writer::Suite => return Err("it is the result of a suite".to_owned()),
+        Writer::Hunt => return Err("it is the result of a hunt".to_owned()),
         Writer::Search | Writer::Other => return Err("it has no series".to_owned()),
     }
     let document: Document = serde_json::from_slice(bytes).map_err(|error| no_result(&error))?;

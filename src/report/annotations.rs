@@ -24,6 +24,8 @@ pub(crate) fn annotations(written: &Written) -> Vec<String> {
                 warnings.push(command("warning", "limit", &format!("{why}{}", search.limit)));
             }
         }
+        // No command of this tool holds a hunt.
+        Written::Hunt(_) => {}
         Written::Suite(suite) => {
             for scenario in &suite.scenarios {
                 let of = format!("{}: ", scenario.name);

@@ -19,6 +19,9 @@ const PAGE: &str = include_str!("../../page/report.html");
 /// Where the data goes.
 const BEFORE: &str = "<script type=\"application/json\" id=\"report-data\">";
 const BEHIND: &str = "</script>";
+/// The lanes of several runs take at most so many bytes of a page.
+const LANES_MAX: usize = 8 << 20;
+const NO_ROOM: &str = "the page has no room for the slots of this run: make a page of its history alone";
 
 /// A result in a report.
 #[derive(Clone, Debug, Serialize)]
@@ -27,10 +30,13 @@ pub(crate) struct Part {
     pub(crate) name: String,
     /// The result as `--json` writes it.
     pub(crate) document: Value,
-    /// Who had which slot when, packed: of a run, and of each scenario of a suite; none where no history tells.
+    /// Who had which slot when, packed: of a run, of each scenario of a suite, and of each finding of a hunt; none where no history tells.
     pub(crate) lanes: Vec<Option<String>>,
     /// Why there are no lanes, or why they are not whole.
     pub(crate) lanes_note: Option<String>,
+    /// The same for each of several runs, where each has its own reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) lanes_notes: Vec<Option<String>>,
 }
 
 /// Who had which slot when in a run.
@@ -50,15 +56,30 @@ impl Part {
         part
     }
 
-    /// What a file has of a run, a suite, a search or a comparison.
+    /// What a file has of a run, a suite, a search, a hunt or a comparison.
     pub(crate) fn of(name: String, document: Value) -> Self {
-        Self { name, document, lanes: Vec::new(), lanes_note: None }
+        Self { name, document, lanes: Vec::new(), lanes_note: None, lanes_notes: Vec::new() }
     }
 
     /// Adds who had which slot when.
     pub(crate) fn picture(&mut self, pictured: &Pictured) {
         self.lanes = vec![pictured.lanes.clone()];
         self.lanes_note.clone_from(&pictured.note);
+    }
+
+    /// Adds who had which slot when in each of several runs, as far as there is room for them.
+    pub(crate) fn picture_each(&mut self, pictured: impl IntoIterator<Item = Pictured>) {
+        let mut room = LANES_MAX;
+        for Pictured { mut lanes, mut note } in pictured {
+            let size = lanes.as_ref().map_or(0, String::len);
+            if let Some(rest) = room.checked_sub(size) {
+                room = rest;
+            } else {
+                (lanes, note) = (None, Some(NO_ROOM.to_owned()));
+            }
+            self.lanes.push(lanes);
+            self.lanes_notes.push(note);
+        }
     }
 }
 
@@ -165,6 +186,11 @@ impl Names {
             self.causes.extend(causes);
         }
         items(document.get("scenarios")).filter_map(|row| row.get("result")).for_each(|result| self.of(result));
+        for finding in items(document.get("findings")) {
+            self.kinds.extend(finding.get("kind").and_then(text));
+            self.causes.extend(finding.get("cause").and_then(text));
+            finding.get("result").into_iter().for_each(|result| self.of(result));
+        }
         if let Some(run) = document.get("violation") {
             self.of(run);
         }

@@ -39,7 +39,7 @@ pub const SCHEMA_VERSION: u32 = 3;
 
 /// The result of a run for machines.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Document<'s> {
+pub(crate) struct Document<'s> {
     /// Rises when a reader of the old form could misread the new one.
     #[schemars(extend("const" = SCHEMA_VERSION))]
     schema_version: u32,

@@ -1,5 +1,6 @@
 //! Results as `JUnit` XML, which CI systems show beside other tests: a case for each kind of violation, threshold and claim.
 
+mod hunt;
 mod xml;
 
 use self::xml::{Came, Case, Problem, Suite, document};
@@ -32,6 +33,7 @@ fn suites_of(written: &Written) -> (Vec<Suite>, f64) {
     match written {
         Written::Run(run) => (vec![of_run(&run.scenario_name, run)], run.elapsed_s),
         Written::Suite(suite) => (suite.scenarios.iter().map(of_scenario).collect(), suite.took_s),
+        Written::Hunt(hunt) => (hunt::of_hunt(hunt), hunt.took_s),
         Written::Search(search) => {
             let suites: Vec<_> = std::iter::once(of_search(search))
                 .chain(search.violation.as_ref().map(|run| of_run(&format!("{} (violation)", run.scenario_name), run)))

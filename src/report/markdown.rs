@@ -3,12 +3,12 @@
 use super::{
     Verdict,
     checks::{Check, CheckName},
-    counted,
+    counted, hunt,
     told::{EXAMPLES, Group, Told, groups},
     words,
 };
 use crate::{
-    reading::{Percentiles, Run, Scenario, ScenarioOutcome, Search, Suite, Trial, Written},
+    reading::{Hunt, Percentiles, Run, Scenario, ScenarioOutcome, Search, Suite, Trial, Written},
     recorder::Found,
 };
 
@@ -21,6 +21,7 @@ pub(crate) fn to_markdown(written: &Written, room: usize) -> String {
         Written::Run(run) => of_run(run),
         Written::Suite(suite) => of_suite(suite),
         Written::Search(search) => of_search(search),
+        Written::Hunt(hunt) => of_hunt(hunt),
     };
     let mut text = String::new();
     for (place, part) in parts.iter().enumerate() {
@@ -221,6 +222,49 @@ fn of_search(search: &Search) -> Vec<String> {
     let titles = ["load", "sequences/s", "goodput/s", "step p50 (ms)", "step p99 (ms)", ""];
     let mut parts = vec![head, table(&titles, trials.iter().map(of_trial))];
     parts.extend(violation.iter().flat_map(|run| of_run(run)));
+    parts
+}
+
+fn of_hunt(hunt: &Hunt) -> Vec<String> {
+    let (word, sentence) = hunt::verdict(hunt);
+    let mut parts = vec![format!("## Hunt: {word}\n\n{}\n", inline(&sentence))];
+    let title = |kind: &str, cause: &Option<String>| inline(&hunt::title(kind, cause.as_deref()));
+    let releases: Vec<_> = hunt.releases.iter().map(|release| inline(release)).collect();
+    if !hunt.findings.is_empty() {
+        let titles: Vec<_> = ["finding", "messages"].into_iter().chain(releases.iter().map(String::as_str)).collect();
+        let rows = hunt.findings.iter().map(|its| {
+            let messages = if its.is_small { its.messages.to_string() } else { inline(&its.size) };
+            let came = its.releases.iter().map(|its| inline(&hunt::came(its)));
+            [title(&its.kind, &its.cause), messages].into_iter().chain(came).collect()
+        });
+        parts.push(table(&titles, rows));
+    }
+    if !hunt.coverage.is_empty() {
+        let models: Vec<_> = hunt.models.iter().map(|model| inline(model)).collect();
+        let titles: Vec<_> = ["release"].into_iter().chain(models.iter().map(String::as_str)).collect();
+        let rows = hunt.releases.iter().map(|release| {
+            let of_model = |model: &String| {
+                let its = hunt.coverage.iter().filter(|its| (&its.release, &its.model) == (release, model));
+                Some(hunt::counts(its)).filter(|counts| !counts.is_empty()).unwrap_or_else(|| "none".to_owned())
+            };
+            [inline(release)].into_iter().chain(hunt.models.iter().map(of_model)).collect()
+        });
+        parts.push(format!("\n### Runs\n{}", table(&titles, rows)));
+    }
+    let waiting = hunt.waiting.iter().map(|its| {
+        let command = inline(&its.found.command);
+        format!("not looked into yet: {} on {}: {command}", title(&its.kind, &its.cause), inline(&its.found.release))
+    });
+    let notes = hunt.notes.iter().map(|note| inline(note)).chain(waiting).map(|note| format!("- {note}\n"));
+    let notes = notes.collect::<Vec<_>>().concat();
+    if !notes.is_empty() {
+        parts.push(format!("\n### Notes\n\n{notes}"));
+    }
+    for finding in &hunt.findings {
+        let shown = fenced("text", &hunt::text(finding));
+        let title = hunt::known_title(finding);
+        parts.push(format!("\n<details>\n<summary>{title}</summary>\n\n{shown}\n</details>\n"));
+    }
     parts
 }
 

@@ -215,6 +215,68 @@ fn a_report_of_files_is_that_of_the_run() {
     assert!(printed.lines().skip(1).all(|line| line.starts_with("run.json,")), "{printed}");
 }
 
+/// A hunt as scripts/hunt writes it, with one finding.
+fn hunt(result: &Value) -> Value {
+    let run = json!({
+        "release": "24.03", "model": "custom_sequence_int32", "scenario": "ordering", "seed": 1,
+        "command": "sequence-stress -r 1",
+    });
+    let replays = json!({ "failed": 4, "runs": 5, "otherwise": [], "problem": null });
+    let finding = json!({
+        "name": "01-wrong-sum", "kind": "wrong-sum", "cause": "wrong-arithmetic", "fingerprint": "0123456789",
+        "words": "sent 1; expected 2; saw 3", "size": "2 messages left of 9", "is_small": true, "messages": 2,
+        "shape": ["ID 1: START"], "chart": "", "models": [], "scenarios": [], "found": run, "again": [], "death": null,
+        "releases": [{ "release": "24.03", "met": 1, "replays": replays }], "result": result,
+    });
+    json!({
+        "schema_version": 3, "tool_version": "0.1.0", "exit_code": 1, "complete": true, "first_seed": 1, "took_s": 9.5,
+        "started_at": "2026-11-26T16:23:17Z", "releases": ["24.03"], "models": [], "coverage": [],
+        "findings": [finding], "waiting": [], "notes": [],
+    })
+}
+
+#[test]
+fn a_hunt_is_shown_with_the_run_that_found_something() {
+    let run = Run { folder: TempDir::new().expect("a folder") };
+    let files = ["run.json", "run.jsonl.zst", "hunt.json", "hunt.html", "hunt.xml"].map(|name| run.file(name));
+    let [json, history, hunted, page, junit] = files.each_ref().map(|path| words(path));
+    let arguments =
+        ["--embedded", "-i5", "-r1", "--fault", "off-by-one:once@100", "--json", json, "--history", history];
+    let (code, text) = told(&arguments);
+    assert_eq!(code, Some(1), "{text}");
+    let result = json_of(&files[0]);
+    fs::write(hunted, hunt(&result).to_string()).expect("a file");
+    let lanes_of_the_run = || {
+        let (code, text) = told(&["report", hunted, "--html", page, "--junit", junit]);
+        assert_eq!((code, text.as_str()), (Some(0), ""));
+        let data = data(&files[3]);
+        assert_eq!(data["results"][0]["document"], json_of(&files[2]));
+        assert!(
+            data["causes"]["wrong-arithmetic"]["text"].is_string() && data["kinds"]["wrong-sum"]["text"].is_string()
+        );
+        data["results"][0]["lanes"][0].as_str().map(str::to_owned)
+    };
+    let lanes = lanes_of_the_run();
+    assert!(lanes.is_some());
+    // A hunt that was moved has its histories in its own folder.
+    fs::create_dir(run.file("runs")).expect("a folder");
+    fs::rename(history, run.file("runs/run.jsonl.zst")).expect("a file");
+    assert_eq!(lanes_of_the_run(), lanes);
+    fs::remove_file(run.file("runs/run.jsonl.zst")).expect("a file");
+    assert_eq!(lanes_of_the_run(), None);
+    let note = data(&files[3])["results"][0]["lanes_notes"][0].clone();
+    assert!(note.as_str().is_some_and(|note| note.contains("--history FILE")), "{note}");
+    let xml = fs::read_to_string(junit).expect("a file");
+    assert!(xml.contains("message=\"wrong-sum, cause wrong-arithmetic on 24.03: 4 of 5 replays failed"), "{xml}");
+    let (code, text) = told(&["report", hunted, "--markdown"]);
+    assert!(code == Some(0) && text.starts_with("## Hunt: INVALID\n\n1 finding in 5 replays"), "{text}");
+    let (code, said) = told(&["report", hunted, "--csv"]);
+    assert_eq!((code, said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("hunt.json has no series of a run and no trials of a search"), "{said}");
+    let (code, said) = told(&["compare", hunted, json]);
+    assert!(code == Some(2) && said.contains("it is the result of a hunt"), "{said}");
+}
+
 #[test]
 fn a_report_needs_results_and_says_what_it_cannot_read() {
     let folder = TempDir::new().expect("a folder");

@@ -26,7 +26,9 @@ fn the_kinds_and_causes_that_occur_are_explained() {
     let run = json!({ "violations": [violation] });
     let in_a_suite = json!({ "scenarios": [{ "name": "l0", "result": run }, { "name": "skipped" }] });
     let in_a_search = json!({ "trials": [], "violation": run });
-    for document in [run.clone(), in_a_suite, in_a_search] {
+    let in_a_hunt = json!({ "findings": [{ "kind": "wrong-sum", "cause": null, "result": run }, { "result": null }] });
+    let of_a_hunt = json!({ "findings": [{ "kind": "wrong-sum", "cause": "wrong-arithmetic", "result": null }] });
+    for document in [run.clone(), in_a_suite, in_a_search, in_a_hunt, of_a_hunt] {
         let (_, value) = data(&to_html(&[Part::of("x".to_owned(), document)], None));
         let text = value["kinds"]["wrong-sum"]["text"].as_str().expect("a text");
         assert!(text.contains("\n- Usual causes: ") && !text.contains("]("), "{text}");
@@ -35,4 +37,14 @@ fn the_kinds_and_causes_that_occur_are_explained() {
     let unknown = json!({ "violations": [{ "kind": "of-a-later-version" }, 3, { "kind": 5 }] });
     let (_, value) = data(&to_html(&[Part::of("x".to_owned(), unknown)], None));
     assert_eq!((&value["kinds"], &value["causes"]), (&json!({}), &json!({})));
+}
+
+#[test]
+fn lanes_that_a_page_has_no_room_for_are_left_out_with_the_reason() {
+    let of = |size| Pictured { lanes: Some("x".repeat(size)), note: None };
+    let mut part = Part::of("hunt".to_owned(), json!({}));
+    part.picture_each([of(LANES_MAX - 1), of(2), of(1), Pictured::default()]);
+    let has: Vec<_> = part.lanes.iter().map(Option::is_some).collect();
+    assert_eq!(has, [true, false, true, false]);
+    assert_eq!(part.lanes_notes, [None, Some(NO_ROOM.to_owned()), None, None]);
 }

@@ -4,7 +4,10 @@ use schemars::{Schema, generate::SchemaSettings, transform::transform_subschemas
 use serde_json::Value;
 
 use super::*;
-use crate::report::{compare, limit, suite};
+use crate::{
+    reading::Hunt,
+    report::{compare, limit, suite},
+};
 
 /// Whether an object may have other properties.
 const OPEN: &str = "additionalProperties";
@@ -50,6 +53,10 @@ fn limit_schema() -> Value {
     schema_of::<limit::Document<'static>>("The result of a search for the highest load (sequence-stress --find-limit)")
 }
 
+fn hunt_schema() -> Value {
+    schema_of::<Hunt>("What scripts/hunt did and found")
+}
+
 fn comparison_schema() -> Value {
     schema_of::<compare::Document>("What sequence-stress compare finds")
 }
@@ -61,6 +68,7 @@ fn the_schemas_in_the_repository_are_those_of_the_types() {
         ("suite", suite_schema()),
         ("compare", comparison_schema()),
         ("limit", limit_schema()),
+        ("hunt", hunt_schema()),
     ];
     for (name, schema) in all {
         let path = format!("{}/docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
