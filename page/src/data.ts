@@ -10,9 +10,11 @@ export interface Explained {
 export interface Result {
     name: string;
     document: JsonObject;
-    /** Packed `LaneData`: one entry for a run, one for each scenario of a suite. */
+    /** Packed `LaneData`: one entry for a run, one for each scenario of a suite, one for each finding of a hunt. */
     lanes: (string | null)[];
     lanesNote: string | null;
+    /** The same for each finding of a hunt. */
+    lanesNotes?: (string | null)[];
 }
 
 export interface Report {
@@ -96,6 +98,7 @@ function result(value: Json): Result {
         document: object(its["document"]),
         lanes: list(its["lanes"]).map((packed) => text(packed)),
         lanesNote: text(its["lanes_note"]),
+        lanesNotes: list(its["lanes_notes"]).map((note) => text(note)),
     };
 }
 

@@ -5,6 +5,7 @@ import { type Report, type Result, readReport } from "./data.ts";
 import { type Child, fill, h, unfolding } from "./dom.ts";
 import { clock } from "./format.ts";
 import { isObject, list, object } from "./json.ts";
+import { showHunt } from "./hunt.ts";
 import { limit } from "./limit.ts";
 import { configuration } from "./configuration.ts";
 import { overview, resultHeading, scenarioEntries } from "./overview.ts";
@@ -69,6 +70,13 @@ function showOf(report: Report, result: Result, prefix: string): Show {
             return showSuite(report, result, prefix);
         case "limit":
             return showLimit(report, result, prefix);
+        case "hunt":
+            return (host) => {
+                showHunt(host, report, result, prefix, (id, name, own) =>
+                    folded(id, name, own, "h3", (inner) => showRun(inner, report, own, id, true)),
+                );
+                return Promise.resolve();
+            };
         case "run":
             return (host) => showRun(host, report, result, prefix, true);
     }

@@ -12,11 +12,14 @@ export interface Verdict {
 }
 
 /** What a document is the result of. */
-export type Kind = "run" | "suite" | "limit";
+export type Kind = "run" | "suite" | "limit" | "hunt";
 
 export function kindOf(document: JsonObject): Kind {
     if (Array.isArray(document["scenarios"])) {
         return "suite";
+    }
+    if (Array.isArray(document["findings"])) {
+        return "hunt";
     }
     return Array.isArray(document["trials"]) ? "limit" : "run";
 }
@@ -96,6 +99,69 @@ function ofLimit(document: JsonObject): Verdict {
     }
 }
 
+/** What a run of a hunt can come to. */
+const HELD = ["valid", "with_violations", "unknown", "too_slow", "ended_early"];
+export const OUTCOMES = [...HELD, "not_run"];
+
+/** How many runs of a hunt came to what, in words; runs that could not be held are not among them. */
+export function coverageWords(coverage: readonly JsonObject[], outcomes = HELD): string {
+    return outcomes
+        .map((name) => [coverage.reduce((all, row) => all + (number(row[name]) ?? 0), 0), name] as const)
+        .filter(([sum]) => sum > 0)
+        .map(([sum, name]) => `${sum} ${name.replaceAll("_", " ")}`)
+        .join(", ");
+}
+
+function sum(rows: readonly JsonObject[], names: readonly string[]): number {
+    return rows.reduce((all, row) => all + names.reduce((its, name) => its + (number(row[name]) ?? 0), 0), 0);
+}
+
+/** Whether a run or a replay of a hunt had a finding on a release. */
+export function failedOn(release: JsonObject): boolean {
+    return (number(release["met"]) ?? 0) > 0 || (number(object(release["replays"])["failed"]) ?? 0) > 0;
+}
+
+function ofHunt(document: JsonObject): Verdict {
+    const coverage = list(document["coverage"]).map(object);
+    const findings = list(document["findings"]).map((finding) => list(object(finding)["releases"]).map(object));
+    const [runs, notRun] = [sum(coverage, HELD), sum(coverage, ["not_run"])];
+    const replays = sum(
+        findings.flat().map((release) => object(release["replays"])),
+        ["runs"],
+    );
+    const more = notRun > 0 ? `; ${notRun} more could not be held` : "";
+    const counts = runs > 0 ? ` (${coverageWords(coverage)}${more})` : "";
+    const done = [
+        (runs > 0 || replays === 0) && `${counted(runs, "run")}${counts}`,
+        replays > 0 && counted(replays, "replay"),
+    ]
+        .filter((part) => part !== false)
+        .join(" and ");
+    const first = word(document["first_seed"]);
+    const end = first === null ? "" : ` (first seed ${first})`;
+    const doubtful = (sentence: string): Verdict => ({ word: "UNKNOWN", tone: "doubt", sentence: `${sentence}${end}` });
+    switch (number(document["exit_code"])) {
+        case 1: {
+            const found = findings.filter((releases) => releases.some(failedOn)).length;
+            const waiting = list(document["waiting"]).length;
+            const parts = [
+                `${counted(found, "finding")} in ${done}`,
+                waiting > 0 && `not looked into yet: ${counted(waiting, "run")}`,
+                document["complete"] === false && "the hunt did not come to its end",
+            ];
+            return { word: "INVALID", tone: "bad", sentence: `${parts.filter(Boolean).join("; ")}${end}` };
+        }
+        case 4:
+            return { word: "NOT TESTED", tone: "doubt", sentence: `nothing could be run${end}` };
+        case 0:
+            return sum(coverage, ["valid", "too_slow"]) + replays > 0
+                ? { word: "NOTHING FOUND", tone: "good", sentence: `${done}${end}` }
+                : doubtful(`nothing was found, and no run was valid: ${done}`);
+        default:
+            return doubtful(`the hunt did not come to its end, and had found nothing in ${done}`);
+    }
+}
+
 export function verdictOf(document: JsonObject): Verdict {
     switch (kindOf(document)) {
         case "run":
@@ -104,5 +170,7 @@ export function verdictOf(document: JsonObject): Verdict {
             return ofSuite(document);
         case "limit":
             return ofLimit(document);
+        case "hunt":
+            return ofHunt(document);
     }
 }

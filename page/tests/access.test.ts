@@ -75,7 +75,10 @@ function everything(): unknown {
         lanes_note: null,
     });
     const own = { name: "simulated", document, lanes: [pack(lanes)], lanes_note: "The history was cut." };
-    return report([own, bare("limit.json"), bare("run.json"), bare("suite.json")], written("compare.json"));
+    return report(
+        [own, bare("limit.json"), bare("run.json"), bare("suite.json"), bare("hunt.json")],
+        written("compare.json"),
+    );
 }
 
 const looks: [string, BrowserContextOptions][] = [

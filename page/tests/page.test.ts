@@ -416,11 +416,17 @@ test("an empty document and documents with odd fields break nothing", async () =
         claims: {},
         thresholds: [{}],
     };
-    const { page, said } = await reports.show(report([bare("empty", {}), bare("odd", odd)]));
-    for (const name of ["empty", "odd"]) {
+    const findings = [3, {}, { kind: 7, releases: [null, { release: 1, replays: 5 }], again: ["x"], result: "none" }];
+    const hunt = { findings, coverage: [null, { valid: "many" }], releases: [1, "24.03"], waiting: [null], notes: [2] };
+    const { page, said } = await reports.show(report([bare("empty", {}), bare("odd", odd), bare("hunt", hunt)]));
+    for (const name of ["empty", "odd", "hunt"]) {
         await page.getByRole("heading", { name, exact: true }).click();
     }
-    await page.waitForFunction(() => document.querySelectorAll("[data-state=shown].result").length === 2);
+    await page.waitForFunction(() => document.querySelectorAll("[data-state=shown].result").length === 3);
+    for (const place of [1, 2, 3]) {
+        await page.locator(`#r3-f${place} > summary`).click();
+    }
+    assert.equal(await page.getByText("left no result.").count(), 3);
     assert.deepEqual(said, []);
 });
 
@@ -494,6 +500,68 @@ test("a search for the limit has its curve, bracket and trials", async () => {
         trials.filter((trial) => trial["step_p99_us"] !== null).length,
     );
     assert.ok((await page.locator("svg .bracket").count()) >= 1);
+    assert.deepEqual(said, []);
+});
+
+test("a hunt has its findings by release, and each with the run that found it", async () => {
+    const document = written("hunt.json");
+    const [finding] = document["findings"] as Document[];
+    const [release] = (finding?.["releases"] ?? []) as Document[];
+    const replays = { failed: 0, runs: 3, otherwise: ["lost"], problem: null };
+    const others = [
+        { release: "24.05", met: 0, replays: { ...replays, otherwise: [] } },
+        { release: "24.08", met: 0, replays },
+        { release: "24.10", met: 0, replays: { ...replays, runs: 0, otherwise: [], problem: "the time was up" } },
+    ];
+    const { lanes, document: run } = simulate();
+    const found = {
+        ...finding,
+        releases: [...((finding?.["releases"] ?? []) as Document[]), ...others],
+        result: run,
+        death: "was ended by SIGSEGV",
+    };
+    const names = [...(document["releases"] as string[]), ...others.map((its) => its.release)];
+    const notes = ["24.10: no server"];
+    const shown = { ...document, findings: [found, { ...finding, result: null }], releases: names, notes };
+    const { page, said } = await reports.show(report([{ ...bare("hunt.json", shown), lanes: [pack(lanes), null] }]));
+    assert.match(
+        await words(page, ".verdict"),
+        /^INVALID: 2 findings in \d+ runs \(.*\) and \d+ replays \(first seed 7\)$/,
+    );
+    const rows = await cells(page, "Findings by release");
+    assert.deepEqual(rows[0], ["finding", "messages", ...names]);
+    const title = `${String(finding?.["kind"])}, cause ${String(finding?.["cause"])}`;
+    const its = release?.["replays"] as Record<string, number>;
+    const failed = `failed ${its["failed"] ?? -1} of ${its["runs"] ?? -1} replays; met in ${String(release?.["met"])} run`;
+    const came = rows[1]?.map((cell) => cell.replace(/\s+/g, " ")) ?? [];
+    assert.deepEqual(
+        [came[0], came[1], came[2]?.startsWith(failed)],
+        [title, String(finding?.["messages"]), true],
+        came[2],
+    );
+    assert.deepEqual(came.slice(3), [
+        "passed 0 of 3 replays",
+        "failed 0 of 3 replays; other violations: lost",
+        "not tried not replayed: the time was up",
+    ]);
+    const runs = await cells(page, "Runs by release and model");
+    assert.deepEqual(runs[0], ["release", ...(document["models"] as string[])]);
+    assert.deepEqual(
+        runs.at(-1)?.slice(1),
+        (document["models"] as string[]).map(() => "none"),
+    );
+    assert.match(await words(page, "main"), /24\.10: no server/);
+    await page.getByRole("link", { name: title, exact: true }).first().click();
+    const opened = page.locator("#r1-f1");
+    assert.match((await opened.innerText()).replace(/\s+/g, " "), /The server was ended by SIGSEGV\./);
+    assert.equal(
+        await opened.getByRole("group", { name: "What happens", exact: true }).innerText(),
+        String(finding?.["chart"]),
+    );
+    await opened.getByText("The run that found it", { exact: true }).click();
+    await opened.locator(".lanes canvas").waitFor();
+    await page.getByRole("link", { name: title, exact: true }).nth(1).click();
+    assert.match(await words(page, "#r1-f2"), /left no result/);
     assert.deepEqual(said, []);
 });
 

@@ -223,5 +223,33 @@ test("verdicts of runs, suites and searches", () => {
     assert.equal(verdictOf({ verdict: "valid", missed_thresholds: ["step.p99"] }).tone, "bad");
     assert.equal(verdictOf({ verdict: "unknown" }).word, "UNKNOWN");
     assert.equal(kindOf({ scenarios: [] }), "suite");
+    assert.equal(kindOf({ findings: [] }), "hunt");
     assert.equal(verdictOf({ trials: [], exit_code: 0, limit: "between 1 and 2" }).word, "LIMIT");
+});
+
+test("a hunt that found nothing claims no more than that", () => {
+    const runs = { valid: 3, unknown: 1 };
+    const hunt = (code: number, coverage: JsonObject[], more: JsonObject = {}): [string, string, string] => {
+        const { word, tone, sentence } = verdictOf({ findings: [], coverage, exit_code: code, first_seed: 7, ...more });
+        return [word, tone, sentence];
+    };
+    assert.deepEqual(hunt(0, [runs]), ["NOTHING FOUND", "good", "4 runs (3 valid, 1 unknown) (first seed 7)"]);
+    const poor = { unknown: 2, ended_early: 1, not_run: 1 };
+    const words = "3 runs (2 unknown, 1 ended early; 1 more could not be held) (first seed 7)";
+    assert.deepEqual(hunt(0, [poor]), ["UNKNOWN", "doubt", `nothing was found, and no run was valid: ${words}`]);
+    const end = "the hunt did not come to its end, and had found nothing in 4 runs (3 valid, 1 unknown) (first seed 7)";
+    assert.deepEqual(hunt(3, [runs]), ["UNKNOWN", "doubt", end]);
+    assert.deepEqual(hunt(4, [{ not_run: 2 }]), ["NOT TESTED", "doubt", "nothing could be run (first seed 7)"]);
+    const good = { releases: [{ met: 0, replays: { failed: 0, runs: 5 } }] };
+    const bad = { releases: [{ met: 0, replays: { failed: 1, runs: 5 } }] };
+    const traced = (code: number, findings: JsonObject[], more: JsonObject = {}): unknown =>
+        hunt(code, [], { findings, first_seed: null, ...more });
+    assert.deepEqual(traced(0, [good]), ["NOTHING FOUND", "good", "5 replays"]);
+    assert.deepEqual(traced(1, [good, bad]), ["INVALID", "bad", "1 finding in 10 replays"]);
+    const cut = { complete: false, waiting: [{}], coverage: [runs] };
+    assert.deepEqual(traced(1, [], cut), [
+        "INVALID",
+        "bad",
+        "0 findings in 4 runs (3 valid, 1 unknown); not looked into yet: 1 run; the hunt did not come to its end",
+    ]);
 });
