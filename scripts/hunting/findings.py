@@ -25,6 +25,8 @@ class Case:
     log: tuple = ()
     # How the run can be had again.
     command: str = ""
+    # Where the files of the run are, without their endings; None where the run left no result.
+    run: object = None
 
     def key(self):
         """Cases that agree in this are taken for the same until one of them turns out not to be."""

@@ -2,12 +2,14 @@
 
 import collections
 import dataclasses
+import glob
+import itertools
 import shutil
 import sys
 import time
 from pathlib import Path
 
-from . import fingerprint, schedule, tool, writing
+from . import document, fingerprint, schedule, tool, writing
 from .endpoints import EndpointError
 from .findings import DID_NOT_END, SERVER_DIED, Book, Case, Finding
 
@@ -20,7 +22,9 @@ LOOKS = 4
 # The replays on one release get at least this.
 LEAST_SECONDS = 5
 LOG_LINES = 60
-VERDICTS = {0: "valid", 1: "with violations", 3: "unknown", 5: "too slow"}
+# A run of a hunt is short; one that is not gets the events around its violations, and before its end.
+HISTORY_LIMIT = "64MiB"
+FOUND, UNKNOWN, NOT_TESTED = 1, 3, 4
 
 
 def say(text):
@@ -28,17 +32,28 @@ def say(text):
 
 
 class Hunt:
-    def __init__(self, endpoints, the_tool, folder, clock, run_seconds, runs):
+    def __init__(self, endpoints, the_tool, folder, clock, run_seconds, runs, first_seed=None, has_histories=False):
         self.endpoints, self.tool, self.folder, self.clock = endpoints, the_tool, folder, clock
         self.run_seconds, self.runs = run_seconds, runs
-        self.began = time.monotonic()
+        # The first seed is None where nothing is looked for.
+        self.first_seed, self.has_histories = first_seed, has_histories
+        self.version = the_tool.version()
+        self.schema_version = document.schema_version()
+        # Whether it came to its end.
+        self.is_complete = False
+        self.began, self.started_at = time.monotonic(), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.book = Book()
         self.cases = []
         # How often each case was looked into, and each kind and cause, and what is left so far of those that need more time.
         self.looks = collections.Counter()
         self.partly = {}
         self.names = []
+        self.models = {}
+        # (release, model, scenario) -> how many runs there were, by what came of them; and how many seconds these took.
         self.coverage = collections.defaultdict(collections.Counter)
+        self.seconds = collections.Counter()
+        # The runs of which files may be there, each without the endings of these files.
+        self.held = set()
         # What was told once is not told again.
         self.notes = {}
         (folder / "runs").mkdir(parents=True, exist_ok=True)
@@ -49,6 +64,7 @@ class Hunt:
         for sweep in sweeps:
             began = time.monotonic()
             for turns in sweep:
+                self.models.update(dict.fromkeys(turn.model for turn in turns))
                 if self.clock.left():
                     self.release(turns)
             took = max(took, time.monotonic() - began)
@@ -75,28 +91,40 @@ class Hunt:
                         case = self.turn(server, left.pop(0))
                         if case:
                             self.meet(case)
+                        self.forget_runs()
+                        if case:
                             break
             except EndpointError as problem:
                 self.note(f"{turns[0].release}: {problem}")
                 if len(left) == before:
+                    for turn in left:
+                        self.count(turn, document.NOT_RUN)
                     return
 
     def turn(self, server, turn):
         """One run; what was wrong in it, or nothing."""
-        server.load(turn.model)
-        place = self.folder / "runs" / f"{turn.release}-{turn.model}-{Path(turn.scenario).stem}-{turn.seed}"
-        failure, result = place.with_name(f"{place.name}.toml"), place.with_name(f"{place.name}.json")
+        try:
+            server.load(turn.model)
+        except EndpointError:
+            self.count(turn, document.NOT_RUN)
+            raise
+        place = self.place(turn)
+        failure, result, history = (document.file(place, ending) for ending in ("toml", document.RESULT, document.HISTORY))
         what = ["--scenario", turn.scenario, "-m", turn.model, "-r", turn.seed, "--duration", f"{self.run_seconds}s"]
         most = self.run_seconds + BESIDES_SECONDS
         limit = min(most, self.clock.left() + REST_SECONDS)
         restart = ["--restart-command", server.restart_command] if server.restart_command else []
-        ran = self.tool.run(*what, *addresses(server), *restart, "-q", "--fail-fast", "--failure", failure, "--json", result, limit=limit)
-        first = tool.violation(result)
-        result.unlink(missing_ok=True)
+        kept = ["--history", history, "--history-limit", HISTORY_LIMIT] if self.has_histories else []
+        began = time.monotonic()
+        ran = self.tool.run(*what, *addresses(server), *restart, *kept, "-q", "--fail-fast", "--failure", failure, "--json", result, limit=limit)
+        written = tool.result(result)
+        first = tool.violation(written)
+        self.schema_version = written["schema_version"] if written else self.schema_version
         told = {"command": " ".join(["sequence-stress", *map(str, what)]), "failure": failure if failure.exists() else None}
+        told["run"] = place if written else None
         if server.death():
             told.update(death=server.death(), log=tuple(server.log(LOG_LINES)))
-        self.coverage[turn.release, turn.model][verdict(ran)] += 1
+        self.count(turn, verdict(ran), time.monotonic() - began)
         if first:
             return Case(turn, first.kind, first.cause, first.words, **told)
         if server.death():
@@ -104,9 +132,23 @@ class Hunt:
         if not ran.in_time and limit == most:
             how = "and had to be killed" if ran.hung else "and ended when it was told to"
             return Case(turn, DID_NOT_END, "", f"The run went on for over {most} s, {how}: {ran.last_line()}", **told)
-        if ran.code == tool.WRONG_INPUT or (ran.code not in VERDICTS and ran.in_time):
+        if ran.code == tool.WRONG_INPUT or (ran.code not in document.VERDICTS and ran.in_time):
             self.note(f"{turn.scenario} on {turn.release}, {turn.model}: exit code {ran.code}: {ran.last_line()}")
         return None
+
+    def place(self, turn):
+        """Where the files of a run go, without their endings. Files of different folders may have one name."""
+        place = self.folder / "runs" / f"{turn.release}-{turn.model}-{Path(turn.scenario).stem}-{turn.seed}"
+        places = (place.with_name(f"{place.name}-{number}") if number > 1 else place for number in itertools.count(1))
+        place = next(its for its in places if its not in self.held)
+        self.held.add(place)
+        return place
+
+    def count(self, turn, what, seconds=0.0):
+        """Counts what came of a run."""
+        key = turn.release, turn.model, turn.scenario
+        self.coverage[key][what] += 1
+        self.seconds[key] += seconds
 
     def meet(self, case):
         """Keeps a case, or counts it where it is known what it is."""
@@ -285,7 +327,31 @@ class Hunt:
         took = time.monotonic() - self.began
         text = writing.summary(findings, names, releases, self.coverage, [*self.notes, *self.left_over()], took)
         (self.folder / "summary.md").write_text(text)
+        document.write(self.folder / document.NAME, document.of(self, took))
+        self.forget_runs()
         return text
+
+    def forget_runs(self):
+        """Removes results and histories of runs that found nothing new."""
+        needed = {case.run for case in [*self.cases, *(finding.case for finding in self.book.findings)]}
+        for place in self.held - needed:
+            self.held.remove(place)
+            document.file(place, document.RESULT).unlink(missing_ok=True)
+            # The tool joins the parts of a history, unless it was killed.
+            for path in place.parent.glob(glob.escape(f"{place.name}.{document.HISTORY}") + "*"):
+                path.unlink()
+
+    def exit_code(self):
+        """The process's exit code; as long as the hunt goes on, that of an interrupt."""
+        findings = self.book.findings
+        replays = [replayed for finding in findings for replayed in finding.releases.values()]
+        # A replay in which something else was wrong is no good end, either.
+        if self.cases or any(finding.failed_in() for finding in findings) or any(its.otherwise for its in replays):
+            return FOUND
+        if not self.is_complete:
+            return UNKNOWN
+        runs = sum(counts.total() - counts[document.NOT_RUN] for counts in self.coverage.values())
+        return 0 if runs or any(its.runs for its in replays) else NOT_TESTED
 
     def left_over(self):
         """What is waiting; in the end there is none."""
@@ -298,5 +364,5 @@ def addresses(server):
 
 def verdict(ran):
     if not ran.in_time:
-        return "ended early"
-    return VERDICTS.get(ran.code, "not run")
+        return document.ENDED_EARLY
+    return document.VERDICTS.get(ran.code, document.NOT_RUN)

@@ -6,12 +6,14 @@ import json
 import math
 import pathlib
 import signal
+import subprocess
+import sys
 import tempfile
 import types
 import unittest
 import unittest.mock
 
-from . import fingerprint, schedule, tool, writing
+from . import document, fingerprint, schedule, tool, writing
 from .endpoints import EndpointError
 from .findings import Book, Case, Finding, rate, span
 from .hunt import Hunt
@@ -122,7 +124,13 @@ class Outputs(unittest.TestCase):
         self.assertEqual((tool.chart("none"), tool.cause("none")), ("", ""))
 
     def test_a_result_that_is_not_there_has_no_violation(self):
-        self.assertIsNone(tool.violation(pathlib.Path("/nowhere/result.json")))
+        self.assertIsNone(tool.violation(tool.result(pathlib.Path("/nowhere/result.json"))))
+        with tempfile.TemporaryDirectory() as folder:
+            for text in ["", "[]", '{"verdict": "valid"}']:
+                path = pathlib.Path(folder, "result.json")
+                path.write_text(text)
+                self.assertIsNone(tool.result(path), text)
+        self.assertIsNone(tool.violation({"violations": []}))
 
     def test_what_does_not_end_is_ended(self):
         sleeper = tool.Tool("/bin/sleep")
@@ -265,8 +273,8 @@ class Written(unittest.TestCase):
             self.assertIn("The server was ended by SIGSEGV", pathlib.Path(folder, name, "finding.md").read_text())
 
     def test_the_summary_says_what_was_run_when_nothing_was_found(self):
-        text = writing.summary([], [], ["24.03"], {("24.03", "m"): {"valid": 2}}, ["a note"], 90)
-        for part in ["Nothing.", "| 24.03 | 2 valid |", "1.5 minutes", "- a note"]:
+        text = writing.summary([], [], ["24.03"], {("24.03", "m", "s"): {"valid": 2}, ("24.03", "m", "t"): {"valid": 1, "unknown": 1}}, ["a note"], 90)
+        for part in ["Nothing.", "| 24.03 | 3 valid, 1 unknown |", "1.5 minutes", "- a note"]:
             self.assertIn(part, text)
 
 
@@ -321,14 +329,22 @@ class FakeTool:
 
     def __init__(self, ran, finds=True, shrinking=(SMALL,)):
         self.ran, self.finds, self.shrinking, self.commands = ran, finds, list(shrinking), []
+        # What stands behind the name of a history that a run leaves.
+        self.leaves = ""
+
+    def version(self):
+        return "0.0.1"
 
     def run(self, *words, limit):
         self.commands.append(words)
         if words[0] != "replay":
+            if "--history" in words:
+                history = words[words.index("--history") + 1]
+                history.with_name(f"{history.name}{self.leaves}").write_text("events")
             if self.finds:
                 words[words.index("--failure") + 1].write_text(FAILURE)
                 violation = {"kind": "wrong-sum", "sent": "a", "expected": "b", "seen": "c", "explanations": []}
-                words[words.index("--json") + 1].write_text(json.dumps({"violations": [violation]}))
+                words[words.index("--json") + 1].write_text(json.dumps({"schema_version": 3, "violations": [violation]}))
             return self.ran
         if "--shrink" not in words:
             return tool.Ran(1, f"wrong-sum: failed in 1 of {words[-1]} runs", True)
@@ -342,12 +358,17 @@ class FakeTool:
 
 
 class Hunts(unittest.TestCase):
-    def hunt(self, the_tool, endpoints=None, seconds=1000):
+    def hunt(self, the_tool, endpoints=None, seconds=1000, **more):
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
             endpoints = endpoints or FakeEndpoints()
-            hunt = Hunt(endpoints, the_tool, pathlib.Path(folder), schedule.Clock(seconds), run_seconds=1, runs=5)
+            hunt = Hunt(endpoints, the_tool, pathlib.Path(folder), schedule.Clock(seconds), run_seconds=1, runs=5, first_seed=1, **more)
             hunt.run(schedule.sweeps(endpoints.releases, ["m"], ["s"], 1, 1))
-            return hunt, hunt.write()
+            hunt.is_complete = True
+            text = hunt.write()
+            self.left = sorted(path.name for path in pathlib.Path(folder, "runs").iterdir())
+            self.document = json.loads(pathlib.Path(folder, document.NAME).read_text())
+            self.folders = {path.name for path in pathlib.Path(folder).iterdir()}
+            return hunt, text
 
     def test_a_violation_is_made_small_once_and_traced_over_the_releases(self):
         the_tool = FakeTool(tool.Ran(1, "", True))
@@ -395,8 +416,11 @@ class Hunts(unittest.TestCase):
 
     def test_a_server_that_is_not_there_is_told_and_the_others_go_on(self):
         hunt, text = self.hunt(FakeTool(tool.Ran(0, "", True), finds=False), FakeEndpoints(missing=["1"]))
-        self.assertEqual(dict(hunt.coverage), {("2", "m"): {"valid": 1}})
+        self.assertEqual(dict(hunt.coverage), {("1", "m", "s"): {"not run": 1}, ("2", "m", "s"): {"valid": 1}})
         self.assertIn("- 1: no server 1", text)
+        self.assertEqual((hunt.exit_code(), self.document["notes"]), (0, ["1: no server 1"]))
+        hunt, _ = self.hunt(FakeTool(tool.Ran(0, "", True), finds=False), FakeEndpoints(missing=["1", "2"]))
+        self.assertEqual((hunt.exit_code(), self.document["exit_code"]), (4, 4))
 
     def test_a_run_that_is_rejected_is_told(self):
         _, text = self.hunt(FakeTool(tool.Ran(2, "line 3: no such key", True), finds=False))
@@ -415,8 +439,64 @@ class Hunts(unittest.TestCase):
                 hunt.run(schedule.sweeps(["1"], ["m"], ["s"], 1, 1))
             hunt.end()
             text = hunt.write()
+            its = json.loads(pathlib.Path(folder, document.NAME).read_text())
         self.assertEqual([(finding.messages, finding.is_small) for finding in hunt.book.findings], [(2, False)])
         self.assertIn("not made small: the time was up", text)
+        self.assertEqual((its["complete"], its["exit_code"], len(its["findings"]), its["waiting"]), (False, 1, 1, []))
+
+    def test_an_interrupt_before_anything_was_found_leaves_what_was_run(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+            hunt = Hunt(FakeEndpoints(), FakeTool(tool.Ran(0, "", True), finds=False), pathlib.Path(folder), schedule.Clock(1000), run_seconds=1, runs=5)
+            hunt.release([schedule.Turn("1", "m", "s", 1)])
+            hunt.end()
+            hunt.write()
+            its = json.loads(pathlib.Path(folder, document.NAME).read_text())
+        self.assertEqual((its["complete"], its["exit_code"], its["first_seed"]), (False, 3, None))
+        self.assertEqual((its["coverage"][0]["valid"], its["coverage"][0]["not_run"]), (1, 0))
+
+    def test_what_nobody_looked_into_yet_is_told_and_counts(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+            hunt = Hunt(FakeEndpoints(), FakeTool(tool.Ran(1, "", True)), pathlib.Path(folder), schedule.Clock(1000), run_seconds=1, runs=5)
+            hunt.release([schedule.Turn("1", "m", "s", 1)])
+            hunt.write()
+            its = json.loads(pathlib.Path(folder, document.NAME).read_text())
+            self.assertEqual(sorted(path.name for path in pathlib.Path(folder, "runs").iterdir()), ["1-m-s-1.json", "1-m-s-1.toml"])
+        self.assertEqual((its["exit_code"], its["findings"]), (1, []))
+        self.assertEqual([(case["kind"], case["found"]["release"]) for case in its["waiting"]], [("wrong-sum", "1")])
+
+    def test_the_result_and_the_history_of_the_run_that_found_something_are_kept(self):
+        the_tool = FakeTool(tool.Ran(1, "", True))
+        hunt, _ = self.hunt(the_tool, has_histories=True)
+        self.assertEqual(self.left, ["1-m-s-1.json", "1-m-s-1.jsonl.zst", "1-m-s-1.small.toml", "1-m-s-1.toml", "2-m-s-1.toml", "traced.toml"])
+        (finding,) = self.document["findings"]
+        self.assertEqual((finding["name"] in self.folders, finding["result"]["violations"][0]["kind"]), (True, "wrong-sum"))
+        self.assertEqual(finding["releases"][1], {"release": "2", "met": 1, "replays": {"failed": 1, "runs": 5, "otherwise": [], "problem": None}})
+        self.assertEqual((finding["fingerprint"], finding["found"]["seed"]), (hunt.book.findings[0].fingerprint(), 1))
+        whats = ["the run that found it", "the failure, in runs of its own", "the same with NVIDIA's client alone"]
+        self.assertEqual([again["what"] for again in finding["again"]], whats)
+        self.assertNotIn("--history", finding["again"][0]["command"])
+        self.assertEqual((self.document["schema_version"], self.document["tool_version"], self.document["complete"]), (3, "0.0.1", True))
+
+    def test_a_run_that_found_nothing_new_leaves_no_result_and_no_history(self):
+        the_tool = FakeTool(tool.Ran(0, "", True), finds=False)
+        self.hunt(the_tool, has_histories=True)
+        self.assertEqual((self.left, self.document["findings"], self.document["exit_code"]), ([], [], 0))
+        self.assertTrue(all("--history" in words for words in the_tool.commands))
+        self.hunt(FakeTool(tool.Ran(1, "", True)))
+        self.assertEqual([name for name in self.left if not name.endswith(".toml")], ["1-m-s-1.json"])
+        killed = FakeTool(tool.Ran(-9, "", False, hung=True), finds=False)
+        killed.leaves = ".part-000000"
+        self.hunt(killed, has_histories=True)
+        self.assertEqual((self.left, self.document["findings"][0]["result"]), ([], None))
+
+    def test_a_replay_with_another_violation_is_no_good_end(self):
+        hunt, _ = self.hunt(FakeTool(tool.Ran(0, "", True), finds=False))
+        finding = small(case())
+        hunt.book.findings.append(finding)
+        finding.releases = {"1": tool.Replayed(0, 5)}
+        self.assertEqual(hunt.exit_code(), 0)
+        finding.releases = {"1": tool.Replayed(0, 5, ("slot-leak",))}
+        self.assertEqual(hunt.exit_code(), 1)
 
     def test_a_server_that_does_not_come_back_ends_its_turns(self):
         endpoints = FakeEndpoints()
@@ -426,12 +506,55 @@ class Hunts(unittest.TestCase):
             hunt = Hunt(endpoints, FakeTool(tool.Ran(1, "", True)), pathlib.Path(folder), schedule.Clock(1000), run_seconds=1, runs=5)
             hunt.run(schedule.sweeps(["1"], ["m", "n"], ["s"], 1, 1))
             self.assertIn("no server 1", hunt.write())
-        self.assertEqual(dict(hunt.coverage), {("1", "m"): {"with violations": 1}})
+        self.assertEqual(dict(hunt.coverage), {("1", "m", "s"): {"with violations": 1}, ("1", "n", "s"): {"not run": 1}})
 
     def test_when_the_time_is_up_nothing_more_is_begun(self):
         the_tool = FakeTool(tool.Ran(0, "", True), finds=False)
         self.hunt(the_tool, seconds=0)
         self.assertEqual(the_tool.commands, [])
+
+
+TOOL = """#!/bin/sh
+case "$1" in
+scenarios) echo "ordering  sends in order" ;;
+--version) echo "sequence-stress 0.0.1" ;;
+report) echo "sequence-stress: cannot write the page: REASON" >&2; exit 2 ;;
+*) exit 4 ;;
+esac
+"""
+
+
+class CommandLines(unittest.TestCase):
+    def hunt(self, folder, *words):
+        tool_file = pathlib.Path(folder, "tool")
+        tool_file.write_text(TOOL)
+        tool_file.chmod(0o755)
+        script = pathlib.Path(__file__).resolve().parents[1] / "hunt"
+        command = [sys.executable, script, "--tool", tool_file, "--endpoint-command", "false", "--out", "out", "--seeds", "1", *words]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+    def test_files_that_cannot_be_written_are_told_before_anything_is_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "failure.toml").write_text(FAILURE)
+            for words, told in [
+                (["--html", "missing/page.html"], "there is no folder 'missing'"),
+                (["--junit", "."], "'.' is a folder"),
+                (["--html", "one", "--junit", "./one"], "'one' would overwrite the file of --html"),
+                (["--junit", "out/hunt.json"], "would overwrite 'hunt.json' of the hunt"),
+                (["--trace", "failure.toml", "--html", "failure.toml"], "would overwrite 'failure.toml', which is read"),
+            ]:
+                done = self.hunt(folder, *words)
+                self.assertEqual((done.returncode, told in done.stderr.splitlines()[-1]), (2, True), done.stderr)
+                self.assertFalse(pathlib.Path(folder, "out").exists())
+
+    def test_a_report_that_fails_is_told_on_a_line_and_changes_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.hunt(folder, "--html", "out/page.html", "--junit", "hunt.xml")
+            its = json.loads(pathlib.Path(folder, "out", document.NAME).read_text())
+        self.assertEqual((done.returncode, its["exit_code"], its["complete"], its["tool_version"]), (4, 4, True, "0.0.1"), done.stderr)
+        (line,) = [line for line in done.stderr.splitlines() if "REASON" in line]
+        self.assertIn("out/page.html and hunt.xml not written: sequence-stress: cannot write the page: REASON; try it again: ", line)
+        self.assertIn("sequence-stress report out/hunt.json --html out/page.html --junit hunt.xml", line)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ import tempfile
 
 # What was told to end gets so long, and is then killed.
 GRACE_SECONDS = 20
+# A page has a bound, and so have the histories that it is made from.
+REPORT_SECONDS = 600
 OUTPUT_MAX = 200_000
 WRONG_INPUT = 2
 # What stands behind a scenario that takes too long for a suite.
@@ -95,6 +97,18 @@ class Tool:
             raise ToolError(f"'{self.binary} scenarios': {said.last_line()}")
         return [line.split()[0] for line in said.output.splitlines() if not line.endswith(OUTSIDE)]
 
+    def version(self):
+        """The tool's version; empty where the tool does not say it."""
+        said = self.run("--version", limit=GRACE_SECONDS)
+        return "" if said.code else said.last_line().rpartition(" ")[2]
+
+    def report(self, results, *words):
+        """Writes results in other forms; returns None, or on one line why that failed."""
+        said = self.run("report", results, *words, limit=REPORT_SECONDS)
+        if said.code == 0:
+            return None
+        return said.last_line() if said.in_time else f"it took more than {REPORT_SECONDS} s"
+
     def script(self, failure):
         """A failure as a script for NVIDIA's client."""
         said = self.run("export", failure, limit=GRACE_SECONDS)
@@ -120,15 +134,20 @@ def ended(child):
     return False
 
 
-def violation(result):
-    """The first violation of a run's result file, or none."""
+def result(path):
+    """The result of a run, as a dict; None where the file has none."""
     try:
-        violations = json.loads(result.read_text())["violations"]
-    except (OSError, ValueError, KeyError):
+        written = json.loads(path.read_text())
+    except (OSError, ValueError):
         return None
-    if not violations:
+    return written if isinstance(written, dict) and "violations" in written else None
+
+
+def violation(written):
+    """The first violation in a run's result; None where it has none, or there is no result."""
+    if not written or not written["violations"]:
         return None
-    first = violations[0]
+    first = written["violations"][0]
     causes = [explanation["cause"] for explanation in first.get("explanations", [])]
     words = f"sent {first['sent']}; expected {first['expected']}; saw {first['seen']}"
     return Violation(first["kind"], causes[0] if causes else "", words)

@@ -1,5 +1,6 @@
 """What a hunt leaves: a folder for each finding, and a table of all."""
 
+import collections
 import shlex
 
 from .findings import rate, span
@@ -54,22 +55,22 @@ def release_table(finding, releases):
 
 def how_again(finding, endpoints):
     """How to have it again, with the tool and without."""
+    lines = [line for what, command in commands(finding, endpoints) for line in (f"# {what}", command)]
+    return ["## How to have it again", "", "```sh", *lines, "```", ""]
+
+
+def commands(finding, endpoints):
+    """What each command has again, and the command. It is run in the finding's folder."""
     case = finding.case
     starter = endpoints.starter(case.turn.release)
-    lines = ["## How to have it again", "", "```sh"]
-    lines.append("# the run that found it")
-    lines.append(f"{starter} -- {case.command}" if endpoints.can_reload else case.command)
+    its = [("the run that found it", f"{starter} -- {case.command}" if endpoints.can_reload else case.command)]
     if finding.failure:
-        lines.append("# the failure, in runs of its own")
-        lines += (
-            [f"{starter} --explicit -- sequence-stress replay failure.toml -n 10 --reload"]
-            if endpoints.can_reload
-            else ["sequence-stress replay failure.toml -n 10 -u HOST:PORT"]
-        )
+        reloads = f"{starter} --explicit -- sequence-stress replay failure.toml -n 10 --reload"
+        its.append(("the failure, in runs of its own", reloads if endpoints.can_reload else "sequence-stress replay failure.toml -n 10 -u HOST:PORT"))
     if finding.script:
-        lines.append("# the same with NVIDIA's client alone")
-        lines.append(f"{starter} -- sh -c {shlex.quote('python3 repeat.py $TRITON_GRPC')}" if endpoints.can_reload else "python3 repeat.py HOST:PORT")
-    return [*lines, "```", ""]
+        alone = f"{starter} -- sh -c {shlex.quote('python3 repeat.py $TRITON_GRPC')}" if endpoints.can_reload else "python3 repeat.py HOST:PORT"
+        its.append(("the same with NVIDIA's client alone", alone))
+    return its
 
 
 def summary(findings, names, releases, coverage, notes, took):
@@ -91,10 +92,13 @@ def summary(findings, names, releases, coverage, notes, took):
 
 
 def coverage_table(coverage, releases):
-    """`coverage` has for each (release, model) how many runs there were, by what came of them."""
-    models = list(dict.fromkeys(model for _, model in coverage))
+    """`coverage` has for each (release, model, scenario) how many runs there were, by what came of them."""
+    models = list(dict.fromkeys(model for _, model, _ in coverage))
+    together = collections.defaultdict(collections.Counter)
+    for (release, model, _), counts in coverage.items():
+        together[release, model].update(counts)
     lines = ["| release | " + " | ".join(models) + " |", "|---" * (len(models) + 1) + "|"]
     for release in releases:
-        cells = [", ".join(f"{count} {what}" for what, count in coverage.get((release, model), {}).items()) or "none" for model in models]
+        cells = [", ".join(f"{count} {what}" for what, count in together[release, model].items()) or "none" for model in models]
         lines.append(f"| {release} | " + " | ".join(cells) + " |")
     return lines

@@ -8,6 +8,7 @@ use std::{
 
 use crate::support::tool::text;
 use sequence_stress::failure::Failure;
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// Hunts on one model for one seed, which takes some seconds; the minutes are for a machine that is very slow.
@@ -36,8 +37,37 @@ fn hunt(fault: &[&str], folder: &Path) -> Output {
         .args(["--only", "rapid-cycling", "--seeds", "1", "--first-seed", "7", "--run-seconds", "1", "--runs", "2"])
         .args(["--minutes", "5", "--out"])
         .arg(folder)
+        .arg("--html")
+        .arg(folder.join("hunt.html"))
+        .arg("--junit")
+        .arg(folder.join("hunt.xml"))
         .output()
         .expect("it runs")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The hunt as its page has it, once all files that it made are of the form that they should have.
+fn shown(folder: &Path) -> Value {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let hunt: Value = serde_json::from_str(&read(&folder.join("hunt.json"))).expect("JSON");
+    let schema = serde_json::from_str(&read(&root.join("docs/hunt.schema.json"))).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a JSON schema");
+    let errors: Vec<_> =
+        validator.iter_errors(&hunt).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    let mut validated = Command::new("xmllint");
+    let validated = validated.args(["--noout", "--schema"]).arg(root.join("tests/tool/junit.xsd"));
+    let validated = validated.arg(folder.join("hunt.xml")).output();
+    let validated = validated.expect("xmllint runs: Debian has it in the package libxml2-utils");
+    assert!(validated.status.success(), "{}", text(&validated));
+    let page = read(&folder.join("hunt.html"));
+    let (_, rest) = page.split_once("id=\"report-data\">").expect("the data");
+    let data: Value = serde_json::from_str(rest.split_once("</script>").expect("its end").0).expect("JSON");
+    assert_eq!(data["results"][0]["document"], hunt);
+    data
 }
 
 #[test]
@@ -57,6 +87,19 @@ fn a_planted_fault_is_found_and_made_small_and_written_down() {
     assert!(script.contains("start=True, expect="), "{script}");
     let summary = fs::read_to_string(folder.path().join("summary.md")).expect("a file");
     assert!(summary.contains("(01-wrong-sum-state-reset/finding.md) | endpoint | 2 |"), "{summary}");
+    let data = shown(folder.path());
+    assert!(data["causes"]["state-reset"]["what"].is_string(), "{}", data["causes"]);
+    let result = &data["results"][0];
+    // The run that found it has its slots.
+    assert!(result["lanes"][0].is_string(), "{}", result["lanes_notes"]);
+    let finding = &result["document"]["findings"][0];
+    assert_eq!(
+        (&finding["name"], &finding["result"]["verdict"]),
+        (&"01-wrong-sum-state-reset".into(), &"invalid".into())
+    );
+    assert_eq!(finding["releases"][0]["replays"]["failed"], 2);
+    let junit = read(&folder.path().join("hunt.xml"));
+    assert!(junit.contains("wrong-sum, cause state-reset on endpoint: 2 of 2 replays failed; met in 1 run"), "{junit}");
 }
 
 #[test]
@@ -67,4 +110,10 @@ fn on_a_correct_server_nothing_is_found() {
     let said = text(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("Nothing.") && said.contains("| endpoint | 1 "), "{said}");
+    let data = shown(folder.path());
+    assert_eq!(data["results"][0]["document"]["exit_code"], 0);
+    let runs = fs::read_dir(folder.path().join("runs")).expect("a folder").count();
+    assert_eq!(runs, 0, "a run that found nothing leaves nothing");
+    let junit = read(&folder.path().join("hunt.xml"));
+    assert!(junit.contains("name=\"runs: custom_sequence_int32\"") && !junit.contains("<failure"), "{junit}");
 }
