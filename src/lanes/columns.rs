@@ -1,6 +1,6 @@
 //! The lanes as columns of numbers, which take little room.
 
-use std::{collections::HashMap, io::Write as _};
+use std::{collections::HashMap, io::BufWriter};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use flate2::{Compression, write::ZlibEncoder};
@@ -88,6 +88,8 @@ enum Shown {
     Text(String),
 }
 
+/// So much text is packed at a time.
+const TEXT_BYTES: usize = 1 << 16;
 /// The largest number up to which whole numbers are exact in 64-bit floating point.
 const EXACT_MAX: u64 = 1 << 53;
 
@@ -273,9 +275,11 @@ impl Steps {
 impl LaneData {
     /// Compressed (zlib) and in base64.
     pub(crate) fn packed(&self) -> String {
-        let mut packed = ZlibEncoder::new(Vec::new(), Compression::default());
-        serde_json::to_writer(&mut packed, self).expect("the keys are texts");
-        packed.flush().expect("a Vec takes everything");
-        BASE64_STANDARD.encode(packed.finish().expect("a Vec takes everything"))
+        let packing = ZlibEncoder::new(Vec::new(), Compression::default());
+        // For each of its bytes alone the encoder would clear a buffer.
+        let mut text = BufWriter::with_capacity(TEXT_BYTES, packing);
+        serde_json::to_writer(&mut text, self).expect("the keys are texts");
+        let packing = text.into_inner().map_err(|_| ()).expect("a Vec takes everything");
+        BASE64_STANDARD.encode(packing.finish().expect("a Vec takes everything"))
     }
 }
