@@ -3,7 +3,8 @@
 import uPlot from "uplot";
 
 import { type Child, fill, h } from "./dom.ts";
-import { Span } from "./span.ts";
+import { axisMoment } from "./format.ts";
+import { Span, ticks } from "./span.ts";
 import { type ColourName, FONT, colours, onColours, onWidth } from "./theme.ts";
 import { ZOOM, zoomButtons } from "./zoombar.ts";
 
@@ -31,6 +32,8 @@ export interface ChartOptions {
 }
 
 const HEIGHT = 190;
+/** The least distance of two times on an axis, in pixels. */
+const TICK = 90;
 let groups = 0;
 
 /** The span of time that several charts show. Times are in seconds. */
@@ -162,7 +165,13 @@ function settings(
                   { distr: 3 }
                 : { range: (_chart, _least, most) => [0, Math.max(most, 1e-9) * 1.08] },
         },
-        axes: [axis((seconds) => `${Number(seconds.toFixed(3))} s`, 28), axis(options.unit, 66)],
+        axes: [
+            {
+                ...axis((seconds) => axisMoment(seconds * 1e6, group.span.length * 1e6), 28),
+                splits: (chart, _axis, least, most) => ticks(least, most, chart.width / TICK, 1),
+            },
+            axis(options.unit, 66),
+        ],
         series: [
             {},
             ...options.lines.map((line): uPlot.Series => ({

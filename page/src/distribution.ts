@@ -1,18 +1,21 @@
 /** How the latencies are distributed: bars, and percentiles as a table. */
 
 import { type Counts, bound, countsOf, range, sum } from "./buckets.ts";
-import { type Cell, type Child, h, svg, table } from "./dom.ts";
+import { type Cell, type Child, fitting, h, svg, table } from "./dom.ts";
 import { counted, duration, percent } from "./format.ts";
 import { type JsonObject, isObject, number, object } from "./json.ts";
 import type { Series } from "./series.ts";
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM] = [900, 200, 10, 24];
+const [WIDEST, HEIGHT, LEFT, BOTTOM] = [900, 200, 10, 24];
+/** The least distance of two latencies below the bars, in pixels. */
+const LABEL = 80;
 
 /** The bars of a distribution. */
 function bars(counts: Counts, [lowest, highest]: [number, number], latency: JsonObject): SVGElement {
     const total = [...counts.values()].reduce((all, its) => all + its, 0);
     const most = Math.max(...counts.values());
-    const width = (WIDTH - LEFT) / (highest - lowest + 1);
+    const whole = fitting(WIDEST);
+    const width = (whole - LEFT) / (highest - lowest + 1);
     const x = (bucket: number): number => LEFT + (bucket - lowest) * width;
     const shapes: Child[] = [];
     for (let bucket = lowest; bucket <= highest; bucket += 1) {
@@ -26,7 +29,7 @@ function bars(counts: Counts, [lowest, highest]: [number, number], latency: Json
                 svg("title", {}, words),
             ),
         );
-        if ((bucket - lowest) % Math.max(4, Math.ceil((highest - lowest) / 10)) === 0) {
+        if ((bucket - lowest) % Math.max(4, Math.ceil(LABEL / width)) === 0) {
             shapes.push(svg("text", { class: "tick", x: x(bucket), y: HEIGHT - 7 }, duration(bound(bucket))));
         }
     }
@@ -37,8 +40,8 @@ function bars(counts: Counts, [lowest, highest]: [number, number], latency: Json
     ] as const) {
         const us = number(latency[name]);
         if (us !== null && us > 0) {
-            const at = Math.min(WIDTH - 2, Math.max(LEFT, LEFT + (4 * Math.log2(us) - lowest) * width));
-            const isLate = at > WIDTH - 50;
+            const at = Math.min(whole - 2, Math.max(LEFT, LEFT + (4 * Math.log2(us) - lowest) * width));
+            const isLate = at > whole - 50;
             shapes.push(
                 svg("line", { class: "mark", x1: at, x2: at, y1: 14, y2: HEIGHT - BOTTOM }),
                 svg(
@@ -52,7 +55,7 @@ function bars(counts: Counts, [lowest, highest]: [number, number], latency: Json
     const label = `Distribution of ${total} latencies of steps. The table of percentiles says the same.`;
     return svg(
         "svg",
-        { class: "bars", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label },
+        { class: "bars fits", viewBox: `0 0 ${whole} ${HEIGHT}`, role: "img", "aria-label": label },
         ...shapes,
     );
 }

@@ -20,19 +20,32 @@ export function duration(us: number | null): string {
     if (size < 1e6) {
         return `${short(us / 1000)} ms`;
     }
-    if (size < 120e6) {
-        return `${short(us / 1e6)} s`;
-    }
-    const minutes = Math.floor(size / 60e6);
-    return minutes < 120
-        ? `${minutes} min ${Math.round((size % 60e6) / 1e6)} s`
-        : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+    return size < 120e6 ? `${short(us / 1e6)} s` : long(size, 0);
 }
 
-/** A moment in µs since the run began, in seconds, exact enough to tell moments apart that are `span` µs apart. */
+/** A time of two minutes or more, in µs, in hours, minutes and seconds; what is 0 at its end is left out. */
+function long(us: number, digits: number): string {
+    const seconds = Number((us / 1e6).toFixed(digits));
+    const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60)];
+    const rest = seconds - 3600 * hours - 60 * minutes;
+    const parts = [hours > 0 && `${hours} h`, minutes > 0 && `${minutes} min`, rest > 0 && `${rest.toFixed(digits)} s`];
+    return parts.filter((part) => part !== false).join(" ") || "0 s";
+}
+
+/** From here on a moment is told in minutes, in µs. */
+const MINUTES_FROM = 600e6;
+
+/** A moment in µs since the run began, exact enough to tell moments apart that are `span` µs apart. */
 export function moment(us: number, span = 1e6): string {
     const digits = Math.min(6, Math.max(1, Math.ceil(7 - Math.log10(Math.max(1, span)))));
-    return `${(us / 1e6).toFixed(digits)} s`;
+    return us < MINUTES_FROM ? `${(us / 1e6).toFixed(digits)} s` : long(us, digits);
+}
+
+/** A moment in µs as an axis names it that shows `span` µs. */
+export function axisMoment(us: number, span: number): string {
+    return span < MINUTES_FROM && us < MINUTES_FROM
+        ? `${Number((us / 1e6).toFixed(6))} s`
+        : long(us, span < 10e6 ? 3 : 0);
 }
 
 export function milliseconds(us: number | null): string {

@@ -2,7 +2,7 @@
 
 import { type Counts, bound, countsOf, range, sum } from "./buckets.ts";
 import { h } from "./dom.ts";
-import { counted, duration } from "./format.ts";
+import { axisMoment, counted, duration } from "./format.ts";
 import { number } from "./json.ts";
 import type { Series } from "./series.ts";
 import { FONT, colours, onColours, onFrame, onWidth, sized } from "./theme.ts";
@@ -95,8 +95,8 @@ function drawAxes(context: CanvasRenderingContext2D, grid: Grid): void {
         context.fillText(duration(bound(bucket)), LEFT - 6, grid.y(bucket) + grid.rowHeight - 6);
     }
     context.textAlign = "left";
-    for (const time of ticks(span.from, span.until, (grid.width - LEFT) / 110)) {
-        context.fillText(`${Number(time.toFixed(3))} s`, grid.x(time) + 2, HEIGHT - BOTTOM / 2);
+    for (const time of ticks(span.from, span.until, (grid.width - LEFT) / 110, 1)) {
+        context.fillText(axisMoment(time * 1e6, span.length * 1e6), grid.x(time) + 2, HEIGHT - BOTTOM / 2);
     }
 }
 

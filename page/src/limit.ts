@@ -1,11 +1,11 @@
 /** The highest load: the curve of a search, its bracket, and its trials. */
 
-import { type Cell, NO_NUMBERS, type Child, h, svg, table } from "./dom.ts";
+import { type Cell, NO_NUMBERS, type Child, fitting, h, svg, table } from "./dom.ts";
 import { duration, rate, short } from "./format.ts";
 import { type JsonObject, list, number, object, text } from "./json.ts";
 import { badge } from "./summary.ts";
 
-const [WIDEST, NARROWEST, MARGINS] = [900, 320, 32];
+const WIDEST = 900;
 const [HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [260, 70, 34, 16, 16];
 
 interface Point {
@@ -61,8 +61,7 @@ function plot(
     unit: (value: number) => string,
     bracket: { from: number | null; to: number | null },
 ): Child {
-    // As wide as the page is now, so that letters keep their size on a phone.
-    const width = Math.min(WIDEST, Math.max(NARROWEST, globalThis.document.documentElement.clientWidth - MARGINS));
+    const width = fitting(WIDEST);
     const points = curves.flatMap((curve) => curve.points).filter((point) => point.value > 0 && point.load > 0);
     if (points.length === 0) {
         return null;

@@ -65,11 +65,15 @@ export class Span {
     }
 }
 
-/** Round times for an axis, about `wanted` of them. */
-export function ticks(from: number, until: number, wanted: number): number[] {
+/** Round numbers of seconds above a minute. */
+const LONG = [60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400];
+
+/** Round times for an axis, about `wanted` of them; `second` is a second in the unit of the times. */
+export function ticks(from: number, until: number, wanted: number, second: number): number[] {
     const raw = (until - from) / Math.max(1, wanted);
     const power = 10 ** Math.floor(Math.log10(Math.max(raw, 1e-9)));
-    const step = power * ([1, 2, 5, 10].find((factor) => factor * power >= raw) ?? 10);
+    const short = power * ([1, 2, 5, 10].find((factor) => factor * power >= raw) ?? 10);
+    const step = raw < 30 * second ? short : (LONG.find((its) => its * second >= raw) ?? 86_400) * second;
     const times: number[] = [];
     for (let place = Math.ceil(from / step); place * step <= until; place += 1) {
         times.push(place * step);

@@ -426,6 +426,8 @@ test("an empty document and documents with odd fields break nothing", async () =
     for (const place of [1, 2, 3]) {
         await page.locator(`#r3-f${place} > summary`).click();
     }
+    // What a click unfolds is there a moment later.
+    await page.getByText("left no result.").nth(2).waitFor();
     assert.equal(await page.getByText("left no result.").count(), 3);
     assert.deepEqual(said, []);
 });
@@ -553,6 +555,7 @@ test("a hunt has its findings by release, and each with the run that found it", 
     assert.match(await words(page, "main"), /24\.10: no server/);
     await page.getByRole("link", { name: title, exact: true }).first().click();
     const opened = page.locator("#r1-f1");
+    await opened.getByText("The run that found it", { exact: true }).waitFor();
     assert.match((await opened.innerText()).replace(/\s+/g, " "), /The server was ended by SIGSEGV\./);
     assert.equal(
         await opened.getByRole("group", { name: "What happens", exact: true }).innerText(),
@@ -561,7 +564,7 @@ test("a hunt has its findings by release, and each with the run that found it", 
     await opened.getByText("The run that found it", { exact: true }).click();
     await opened.locator(".lanes canvas").waitFor();
     await page.getByRole("link", { name: title, exact: true }).nth(1).click();
-    assert.match(await words(page, "#r1-f2"), /left no result/);
+    await page.locator("#r1-f2").getByText(/left no result/).waitFor();
     assert.deepEqual(said, []);
 });
 

@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { bound, countsOf, range, sum } from "../src/buckets.ts";
 import { readReport } from "../src/data.ts";
-import { bytes, change, clock, duration, moment, visible } from "../src/format.ts";
+import { axisMoment, bytes, change, clock, duration, moment, visible } from "../src/format.ts";
 import { flawOf } from "../src/inflate.ts";
 import { type JsonObject, parse } from "../src/json.ts";
 import { LaneModel } from "../src/lanes/model.ts";
@@ -24,6 +24,12 @@ test("times and sizes have the unit that fits", () => {
     assert.deepEqual([change(1.23), change(0.9), change(null)], ["+23 %", "−10 %", "–"]);
     assert.equal(clock("2026-11-26T16:23:17Z"), "2026-11-26 16:23:17 UTC");
     assert.deepEqual([moment(1_233_456, 10), moment(1_233_456, 1e7)], ["1.233456 s", "1.2 s"]);
+    assert.deepEqual([3_599_800_000, 125e6, 7_260e6].map(duration), ["1 h", "2 min 5 s", "2 h 1 min"]);
+    assert.deepEqual([moment(3_446_512_000, 1e7), moment(599e6, 1e9)], ["57 min 26.5 s", "599.0 s"]);
+    assert.deepEqual(
+        [axisMoment(2400e6, 3600e6), axisMoment(0, 3600e6), axisMoment(1.25e6, 4e6)],
+        ["40 min", "0 s", "1.25 s"],
+    );
 });
 
 test("hidden characters are made visible, and others stay", () => {
@@ -66,7 +72,9 @@ test("a span stays within the whole, and a zoom keeps its moment in place", () =
     assert.equal(Math.round(span.length), 50);
     span.zoom(1e12);
     assert.ok(span.isWhole);
-    assert.deepEqual(ticks(0, 10, 5), [0, 2, 4, 6, 8, 10]);
+    assert.deepEqual(ticks(0, 10, 5, 1), [0, 2, 4, 6, 8, 10]);
+    assert.deepEqual(ticks(0, 3600, 7, 1), [0, 600, 1200, 1800, 2400, 3000, 3600]);
+    assert.deepEqual(ticks(100e6, 500e6, 5, 1e6), [120e6, 240e6, 360e6, 480e6]);
 });
 
 test("a track visits what is in view, and one row for each pixel", () => {

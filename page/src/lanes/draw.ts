@@ -1,6 +1,6 @@
 /** Draws the lanes. What is drawn is found by binary search, at most one thing for each pixel. */
 
-import { cut, duration, moment } from "../format.ts";
+import { axisMoment, cut, duration, moment } from "../format.ts";
 import { type ColourName, type Colours, FONT } from "../theme.ts";
 import { Bars } from "./bars.ts";
 import type { Layout } from "./layout.ts";
@@ -67,7 +67,7 @@ function drawAxis(context: CanvasRenderingContext2D, scene: Scene, scale: Scale)
     const { layout, span, colours } = scene;
     context.textAlign = "left";
     context.textBaseline = "middle";
-    for (const time of ticks(span.from, span.until, layout.plotWidth / 110)) {
+    for (const time of ticks(span.from, span.until, layout.plotWidth / 110, 1e6)) {
         const x = Math.round(scale.x(time)) + 0.5;
         context.strokeStyle = colours.line;
         context.beginPath();
@@ -75,7 +75,7 @@ function drawAxis(context: CanvasRenderingContext2D, scene: Scene, scale: Scale)
         context.lineTo(x, layout.height);
         context.stroke();
         context.fillStyle = colours.muted;
-        context.fillText(moment(time, span.length), x + 4, layout.axis.height / 2);
+        context.fillText(axisMoment(time, span.length), x + 4, layout.axis.height / 2);
     }
 }
 
