@@ -564,7 +564,10 @@ test("a hunt has its findings by release, and each with the run that found it", 
     await opened.getByText("The run that found it", { exact: true }).click();
     await opened.locator(".lanes canvas").waitFor();
     await page.getByRole("link", { name: title, exact: true }).nth(1).click();
-    await page.locator("#r1-f2").getByText(/left no result/).waitFor();
+    await page
+        .locator("#r1-f2")
+        .getByText(/left no result/)
+        .waitFor();
     assert.deepEqual(said, []);
 });
 
