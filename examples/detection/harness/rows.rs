@@ -288,6 +288,7 @@ rows! {
     // Whether the slot or the sequence is kept cannot be seen while nobody uses either.
     LeakSlotAtIdle DIRECT Stepwise LATE => SlotLeak, &[SlotLeak, MissingReap];
     LeakSlotAtCancel DIRECT Cuts SELDOM => SlotLeak, &[SlotLeak];
+    LeakSlotAtLateCancel DIRECT Cuts SELDOM => SlotLeak, &[SlotLeak];
     OrphanAtCancel DIRECT Cuts SELDOM => SlotLeak, &[SlotLeak];
     LeakSlotAtDisconnect DIRECT Cuts LATE => SlotLeak, &[SlotLeak];
     LoseEnd DIRECT Ends SEQUENCES => MissingStartError, &[EndNotTold];

@@ -1,0 +1,174 @@
+//! In which gaps a failure fails, measured in virtual time against a fault whose window is known, and the command.
+
+use std::{fs, path::PathBuf};
+
+use crate::support::{
+    runs::run_alone,
+    tool::{run, text, told, unwrapped, words},
+};
+use oracle::ViolationKind;
+use reference::{Options, Server, ServerSetup};
+use sequence_stress::{
+    failure::{Facts, Failure},
+    run::Setup,
+    window::{Came, Count, Curve, Search, Trial, gaps},
+};
+use serde_json::Value;
+use tempfile::TempDir;
+use wire::simulation::Simulation;
+use workload::{
+    arithmetic::Arithmetic,
+    conversation::{Conversation, parse_acts},
+    scenario::{Overrides, Scenario, Source},
+    seed::Seed,
+    sequence::Pattern,
+};
+
+/// How long the model takes to execute a request.
+const EXECUTION_US: u64 = 400_000;
+
+/// A stream that is cancelled while its second step is executed and its third one waits.
+const CANCELLED: [&str; 6] = ["send 0 START 1", "send 0 2", "send 0 3", "await 0 <= 2", "pause 350000 us", "cancel 0"];
+
+/// A failure of this kind, on a server with one slot and this setup.
+fn failure(kind: ViolationKind, acts: &[&str], server: &str) -> Failure {
+    let server: ServerSetup = toml::from_str(&format!("max-batch-size = 1\n{server}")).expect("a server");
+    let acts = parse_acts(&acts.iter().map(|act| (*act).to_owned()).collect::<Vec<_>>()).expect("acts");
+    let conversation = Conversation { worker: 0, context: 0, pattern: Pattern::Valid, at_us: 0, accused: true, acts };
+    Failure {
+        found: "it fails".to_owned(),
+        kind,
+        scenario: Scenario::resolve(&Source::default_scenario(), Overrides::default()).expect("a scenario"),
+        seed: Seed(1),
+        embedded: Some(server),
+        at_the_slots: kind == ViolationKind::SlotLeak,
+        arithmetic: Arithmetic::default(),
+        accused: None,
+        conversations: vec![conversation],
+        facts: Facts::default(),
+    }
+}
+
+/// Has a failure again in virtual time.
+fn came(failure: &Failure) -> Came {
+    let _simulation = Simulation::begin();
+    let options = Options { threads: 1, ..failure.embedded.clone().map(Options::from).expect("a server of its own") };
+    let server = Server::start(options).expect("a free port");
+    let mut scenario = failure.fitted_scenario().expect("it fits");
+    scenario.target.embed(server.address, server.http);
+    let given = Some(failure.conversations.clone());
+    let setup = Setup { given, fail_fast: true, embedded: true, ..Setup::new(scenario, failure.seed) };
+    let result = run_alone(setup).expect("a run");
+    let mut kinds = result.tally.violations.keys();
+    match kinds.next() {
+        None => Came::Passed,
+        Some(_) if result.tally.violations.contains_key(&failure.kind) => Came::Failed,
+        Some(_) => Came::Otherwise,
+    }
+}
+
+/// Measures all gaps of a failure in virtual time.
+fn measured(failure: &Failure) -> (Vec<Curve>, Count) {
+    let gaps = gaps(failure);
+    #[expect(clippy::cast_precision_loss, reason = "a short time")]
+    let mut search = Search::new(gaps.clone(), 4, Some(EXECUTION_US as f64), failure.seed);
+    loop {
+        let trials = search.next(1);
+        let Some(trial) = trials.first() else { return (search.curves(), search.all()) };
+        let changed = match *trial {
+            Trial::AsRecorded => failure.clone(),
+            Trial::Changed { gap, us } => gaps[gap].set(failure, us),
+        };
+        search.tell(*trial, came(&changed));
+    }
+}
+
+#[test]
+fn the_window_of_a_fault_is_found() {
+    let server = "execution-time = '400ms'\nidle-limit = '5s'\nfault = ['leak-slot-at-late-cancel']";
+    let (curves, _) = measured(&failure(ViolationKind::SlotLeak, &CANCELLED, server));
+    let [_, _, cancel] = curves.as_slice() else { panic!("{curves:?}") };
+    // The second step is executed from the response to the first one on. A cancel in the last quarter of it loses the slot.
+    let (first, over) = (EXECUTION_US / 4 * 3, EXECUTION_US);
+    let [window] = cancel.windows.as_slice() else { panic!("{cancel:?}") };
+    let (below, above) = (window.below_us.expect("a length"), window.above_us.expect("a length"));
+    // The clock of a simulation has milliseconds.
+    let tick = 1000;
+    assert!(below < first && window.from_us + tick > first && window.from_us - below <= 12_000, "{window:?}");
+    assert!(window.until_us < over && above + tick > over && above - window.until_us <= 12_000, "{window:?}");
+    assert_eq!(window.count.failed, window.count.runs);
+    assert_eq!(cancel.outside().failed, 0);
+    // The second step may come as late as it likes, because the cancel follows its beginning.
+    assert!(!curves[0].matters(), "{:?}", curves[0]);
+}
+
+#[test]
+fn what_does_not_depend_on_time_has_no_window() {
+    let server = "execution-time = '4ms'\nidle-limit = '5s'\nfault = ['off-by-one']";
+    let acts = ["send 0 START 1", "send 0 2", "send 0 END 3"];
+    let (curves, all) = measured(&failure(ViolationKind::WrongSum, &acts, server));
+    assert!(curves.iter().all(|curve| !curve.matters() && curve.points.len() > 4), "{curves:?}");
+    assert_eq!(all.failed, all.runs);
+}
+
+/// The file of a failure in a folder.
+fn file(folder: &TempDir, failure: &Failure) -> PathBuf {
+    let path = folder.path().join("failure.toml");
+    fs::write(&path, failure.to_text()).expect("a file");
+    path
+}
+
+#[test]
+fn the_command_says_which_gap_matters_and_writes_what_it_measured() {
+    let folder = TempDir::new().expect("a folder");
+    // A sequence that is silent for longer than a tenth of the idle limit is over.
+    let server = "execution-time = '1ms'\nidle-limit = '10s'\nfault = ['reap-early']";
+    let acts = ["send 0 START 1", "await 0", "pause 3000000 us", "send 0 2"];
+    let path = file(&folder, &failure(ViolationKind::SpuriousStartError, &acts, server));
+    let json = folder.path().join("window.json");
+    let (code, text) = told(&["replay", words(&path), "--window", "-n3", "--json", words(&json), "--time-limit=20s"]);
+    let said = unwrapped(&text);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(said.contains("gap 1 from the response to #1 to #2 (recorded: 3000 ms)"), "{text}");
+    assert!(said.contains("spurious-start-error fails when #2 comes ") && said.contains(" ms or more after"), "{text}");
+    assert!(text.contains("replay: sequence-stress replay ") && text.contains("--window -n 3"), "{text}");
+    let document: Value = serde_json::from_slice(&fs::read(&json).expect("a file")).expect("JSON");
+    let window = &document["gaps"][0]["windows"][0];
+    assert!(window["below_us"].as_u64() < Some(1_000_000) && window["from_us"].as_u64() >= Some(900_000), "{window}");
+    // A page shows it, and nothing else does.
+    let page = folder.path().join("window.html");
+    let output = run(&["report", words(&json), "--html", words(&page)]);
+    assert_eq!(output.status.code(), Some(0), "{}", self::text(&output));
+    assert_eq!(crate::report::data(&page)["results"][0]["document"], document);
+    let output = run(&["report", words(&json), "--markdown"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(self::text(&output).contains("only --html shows them"), "{}", self::text(&output));
+}
+
+#[test]
+fn a_failure_that_never_fails_again_says_so() {
+    let folder = TempDir::new().expect("a folder");
+    let acts = ["send 0 START 1", "send 0 2"];
+    let path = file(&folder, &failure(ViolationKind::WrongSum, &acts, "execution-time = '1ms'"));
+    let (code, text) = told(&["replay", words(&path), "--window", "-n2"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(unwrapped(&text).contains("UNKNOWN: wrong-sum did not fail in 4 runs, so no gap was measured"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_said_in_a_line() {
+    let folder = TempDir::new().expect("a folder");
+    let many: Vec<_> = std::iter::once("send 0 START 1").chain([("send 0 2"); 50]).collect();
+    for (acts, flags, problem) in [
+        (&["send 0 START 1"][..], &[][..], "it has one act alone; a gap is between two"),
+        (&["send 0 START 1", "send 0 2"], &["--gap", "2"], "it has 1 gap: give --gap 1 to 1"),
+        (&many, &[], "it has 50 gaps, and at most 40 are measured: make it smaller (--shrink), or give --gap N"),
+    ] {
+        let path = file(&folder, &failure(ViolationKind::WrongSum, acts, ""));
+        let (code, text) = told(&[&["replay", words(&path), "--window"][..], flags].concat());
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.contains(problem) && text.lines().count() == 1, "{text}");
+    }
+    let (code, text) = told(&["replay", "x.toml", "--gap", "1"]);
+    assert!(code == Some(2) && text.contains("--window"), "{text}");
+}
