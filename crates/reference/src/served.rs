@@ -322,8 +322,8 @@ impl Served {
         while let Some(batch) = batches.recv().await {
             let began = self.now();
             if self.faults.has(Fault::LeakSlotAtLateCancel) {
-                let over = began + execution;
-                self.core().nearly_over.insert(index, over - execution / LATE_PART..over);
+                let late = began + execution / LATE_PART * (LATE_PART - 1);
+                self.core().nearly_over.insert(index, late..began + execution);
             }
             // No time at all costs nothing.
             if !execution.is_zero() {

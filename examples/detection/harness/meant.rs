@@ -90,7 +90,7 @@ pub const MEANT: &[(&str, &[Fault])] = &[
     ("backlog-timeouts", &[ExpireEarly, IgnoreTimeout]),
     ("soak", &[LeakSlotAtIdle, CountTwice, SayNotReady]),
     ("mixed-transports", &[WrongErrorCode, WrongRequestId, StateNotSaved]),
-    ("cancellation", &[LeakSlotAtCancel, LeakSlotAtLateCancel]),
+    ("cancellation", &[LeakSlotAtCancel]),
     ("cancel-restart", &[OrphanAtCancel]),
 ];
 

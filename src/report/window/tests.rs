@@ -94,6 +94,11 @@ fn what_ends_a_measurement_is_said() {
             4,
         ),
         (WindowResult { ended: WindowEnded::TimeLimit, ..whole.clone() }, "WINDOW: the time limit ended the", 1),
+        (
+            WindowResult { ended: WindowEnded::TimeLimit, ..result(|_, _| true) },
+            "NO WINDOW: the time limit ended the measurement (--time-limit); by then: no gap has shown an effect: slot",
+            1,
+        ),
         (whole, "WINDOW: slot-leak fails when #3 END comes at most 3 ms after #2", 1),
     ] {
         let said = text(&result, false).replace("\n  ", " ");
@@ -118,4 +123,24 @@ fn several_windows_and_rates_are_said() {
         ["0", "0.05", "1.5", "19.7", "350"].map(str::to_owned),
         [0.0, 50.0, 1500.0, 19_700.0, 350_000.0].map(milliseconds_bare)
     );
+}
+
+#[test]
+fn a_window_is_said_as_a_distance_to_the_end_of_an_execution() {
+    let its = gaps(&failure(vec![conversation(0, 0, 0, &ACTS)])).remove(2);
+    let said = |from_us, until_us, below_us, above_us| {
+        before_the_end(&Window { from_us, until_us, below_us, above_us, count: Count::default() }, &its, 20_000.0)
+    };
+    for (from, until, below, words) in [
+        (15_900, 19_700, Some(1), "0.3 to 4.1 ms before the end of the execution (20 ms)"),
+        (15_000, 22_000, Some(1), "from 5 ms before the end of the execution to 2 ms after it (20 ms)"),
+        (33_000, 38_000, Some(1), "2 to 7 ms before the end of execution 2 from there on (20 ms each)"),
+        (0, 38_500, None, "1.5 ms or more before the end of execution 2 from there on (20 ms each)"),
+        (0, 21_000, None, "at most 1 ms after the end of the execution (20 ms)"),
+    ] {
+        assert_eq!(said(from, until, below, Some(90_000)).as_deref(), Some(words));
+    }
+    // The third step is never executed after the second one of those that are left.
+    assert_eq!(said(55_000, 58_000, Some(1), Some(90_000)), None);
+    assert_eq!(said(15_000, 80_000, Some(1), None), None);
 }

@@ -1,6 +1,8 @@
+use std::num::NonZeroU32;
+
 use super::*;
 use crate::failure::tests::{conversation, failure};
-use workload::conversation::parse_acts;
+use workload::{conversation::parse_acts, sequence::Pattern};
 
 /// A gap of no failure.
 pub(in crate::window) fn any_gap() -> Gap {
@@ -57,6 +59,19 @@ fn the_gaps_of_a_conversation_are_before_what_the_server_sees() {
     let inserted = gaps[0].set(&failure, 9);
     assert_eq!(texts(&inserted, 0)[..3], ["send 0 START 1", "pause 9 us", "send 0 2"]);
     assert_eq!(gaps[1].set(&failure, 700).conversations, failure.conversations);
+}
+
+#[test]
+fn a_step_without_room_waits_for_the_response_before() {
+    let mut failure = failure(vec![conversation(0, 0, 0, &CANCELLED)]);
+    failure.scenario.populations[0].sending.window = Room::Steps(NonZeroU32::MIN);
+    let seen = |failure: &Failure| gaps(failure).iter().map(|gap| (gap.from, gap.executions)).collect::<Vec<_>>();
+    // The wait for two unanswered steps is over when it begins.
+    let waits = Mark::Done(parse_acts(&["await 0 <= 2".to_owned()]).expect("an act")[0]);
+    assert_eq!(seen(&failure), [(Mark::Answered(1), 0), (Mark::Answered(2), 0), (waits, 0)]);
+    // These steps are there to queue.
+    failure.conversations[0].pattern = Pattern::CancelQueued;
+    assert_eq!(seen(&failure), [(sent(1), 1), (sent(2), 0), (Mark::Answered(1), 2)]);
 }
 
 #[test]
