@@ -140,8 +140,8 @@ impl WindowResult {
             writeln!(out, "  {kind} instead in {}", counted((*runs).into(), "run"))?;
         }
         if draws {
-            let drawn = self.curves.iter().filter(|curve| curve.matters());
-            drawn.into_iter().try_for_each(|curve| self.draw(curve, out))?;
+            let mut mattering = self.curves.iter().filter(|curve| curve.matters());
+            mattering.try_for_each(|curve| self.draw(curve, out))?;
         }
         let each = counted(self.runs.into(), "run");
         writeln!(

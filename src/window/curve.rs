@@ -221,7 +221,7 @@ fn windows(points: &[Point], edges: &[usize]) -> Vec<Window> {
             continue;
         }
         match inside.last_mut() {
-            Some(last) if last.1 == first => last.1 = end,
+            Some(before) if before.1 == first => before.1 = end,
             _ => inside.push((first, end)),
         }
     }

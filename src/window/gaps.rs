@@ -92,7 +92,7 @@ impl Gap {
 pub fn gaps(failure: &Failure) -> Vec<Gap> {
     let window = failure.scenario.populations[0].sending.window();
     let (workers, _) = failure.size();
-    let mut begun: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut starts: BTreeMap<u32, u64> = BTreeMap::new();
     let mut contexts: BTreeMap<(u32, u32), Context> = BTreeMap::new();
     let mut found: Vec<Gap> = Vec::new();
     for (conversation, its) in failure.conversations.iter().enumerate() {
@@ -100,19 +100,19 @@ pub fn gaps(failure: &Failure) -> Vec<Gap> {
         // A conversation is over when all is answered.
         context.unanswered.clear();
         let room = if its.pattern.has(Trait::Queues) { Room::All } else { window };
-        let before = begun.insert(its.worker, its.at_us);
+        let before = starts.insert(its.worker, its.at_us);
         let mut from = None;
-        let mut pauses = Vec::new();
+        let mut waits = Vec::new();
         for (place, act) in its.acts.iter().enumerate() {
             if let Act::Pause { us } = act {
-                pauses.push(*us);
+                waits.push(*us);
                 continue;
             }
             from = from.map(|from| context.response_before(act, room).unwrap_or(from));
             let (to, done, executions) = context.take_in(act);
-            let paused = std::mem::take(&mut pauses);
-            let waited = paused.iter().copied().fold(0, u64::saturating_add);
-            let here = Place::Pause(place - paused.len(), place);
+            let pauses = std::mem::take(&mut waits);
+            let waited = pauses.iter().copied().fold(0, u64::saturating_add);
+            let here = Place::Pause(place - pauses.len(), place);
             let gap = |from, recorded_us, place, executions| Gap {
                 number: 0,
                 worker: its.worker,
