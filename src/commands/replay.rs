@@ -301,21 +301,26 @@ impl<'a> Stage<'a> {
     /// Runs it so often at the same time; fewer results where one was interrupted, or died too early to show anything.
     fn run_together(&mut self, failure: &Failure, runs: u32) -> Result<Vec<RunResult>, CommandFailure> {
         let all = vec![failure; runs as usize];
-        Ok(self.run_each(&all)?.into_iter().flatten().collect())
+        Ok(self.run_each(&all, Duration::ZERO)?.into_iter().flatten().collect())
     }
 
-    /// Runs each of these failures at the same time. Results have the places of their failures; none where the run was interrupted, or died too
+    /// Runs each of these failures at the same time; each begins so long after the one before. Results have the places of their failures; none where the run was interrupted, or died too
     /// early to show anything.
-    fn run_each(&mut self, failures: &[&Failure]) -> Result<Vec<Option<RunResult>>, CommandFailure> {
+    fn run_each(&mut self, failures: &[&Failure], apart: Duration) -> Result<Vec<Option<RunResult>>, CommandFailure> {
         let prepared: Vec<_> = failures.iter().map(|failure| self.prepare(failure)).collect::<Result<_, _>>()?;
         let signals = &mut self.interrupts;
         let results = self.runtime.block_on(LocalSet::new().run_until(async {
             let (mut running, mut interrupts) = (JoinSet::new(), Vec::new());
+            let mut begins = Duration::ZERO;
             for (place, (_, setup)) in prepared.iter().enumerate() {
-                let setup = setup.clone();
+                let (setup, wait) = (setup.clone(), begins);
+                begins += apart;
                 let (interrupt, interrupted) = mpsc::channel(1);
                 interrupts.push(interrupt);
-                running.spawn_local(async move { (place, run(setup, &mut (), interrupted).await) });
+                running.spawn_local(async move {
+                    tokio::time::sleep(wait).await;
+                    (place, run(setup, &mut (), interrupted).await)
+                });
             }
             let mut results = Vec::new();
             loop {

@@ -24,6 +24,8 @@ use oracle::ViolationKind;
 const RUNS: NonZeroU32 = NonZeroU32::new(10).expect("it is not zero");
 /// A failure with more gaps is not small.
 const GAPS_MAX: usize = 40;
+/// How long after one run the next one begins that goes on at the same time, so that what they send does not make each other late.
+const APART: Duration = Duration::from_millis(150);
 /// How often a measurement tells where it is.
 const TELL_EACH: Duration = Duration::from_secs(10);
 
@@ -108,7 +110,7 @@ impl Stage<'_> {
     ) -> Result<(Count, Option<WindowEnded>), CommandFailure> {
         let mut count = Count::default();
         while count.runs < most {
-            let result = self.run_each(&[failure])?.pop().flatten();
+            let result = self.run_each(&[failure], Duration::ZERO)?.pop().flatten();
             if self.was_interrupted {
                 return Ok((count, Some(WindowEnded::Interrupted)));
             }
@@ -146,7 +148,7 @@ impl Stage<'_> {
                 return WindowEnded::Done;
             }
             let failures: Vec<_> = trials.iter().map(|trial| changed(failure, gaps, *trial)).collect();
-            let results = match self.run_each(&failures.iter().collect::<Vec<_>>()) {
+            let results = match self.run_each(&failures.iter().collect::<Vec<_>>(), APART) {
                 Ok(results) => results,
                 Err(problem) => return WindowEnded::NotTested(problem.problem),
             };
@@ -184,23 +186,13 @@ impl Stage<'_> {
     /// The command line that measures again.
     fn again(&self) -> String {
         let args = self.args;
-        let mut words = format!("sequence-stress replay {} --window", args.file.display());
-        if let Some(runs) = args.runs {
-            words += &format!(" -n {runs}");
-        }
-        if let Some(gap) = args.gap {
-            words += &format!(" --gap {gap}");
-        }
-        if args.at_once {
-            words += " --at-once";
-        }
-        if args.reload {
-            words += " --reload";
-        }
-        for url in &args.url {
-            words += &format!(" -u {url}");
-        }
-        words
+        let mut words = vec![format!("sequence-stress replay {} --window", args.file.display())];
+        words.extend(args.runs.map(|runs| format!("-n {runs}")));
+        words.extend(args.gap.map(|gap| format!("--gap {gap}")));
+        let flags = [(args.at_once, "--at-once"), (args.reload, "--reload")];
+        words.extend(flags.into_iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| flag.to_owned()));
+        words.extend(args.url.iter().map(|url| format!("-u {url}")));
+        words.join(" ")
     }
 }
 
