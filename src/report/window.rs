@@ -104,19 +104,16 @@ impl WindowResult {
             WindowEnded::NotTested(why) => format!("{why}; by then: "),
         };
         let gaps = counted(self.curves.len() as u64, "gap");
-        let none = match (&self.ended, self.curves.len()) {
-            (WindowEnded::Done, 1) => "the gap does not matter".to_owned(),
-            (WindowEnded::Done, _) => format!("none of {gaps} matters"),
-            _ => "no gap has shown an effect".to_owned(),
-        };
+        let showed = format!("{} showed in {} of {}", self.kind, self.all.failed, counted(self.all.runs.into(), "run"));
         match mattering.as_slice() {
             [] if self.all.runs == 0 => format!("UNKNOWN: {so_far}no gap was measured"),
-            [] => format!(
-                "NO WINDOW: {so_far}{none}: {} showed in {} of {}, whatever the timing",
-                self.kind,
-                self.all.failed,
-                counted(self.all.runs.into(), "run")
-            ),
+            [] if self.ended != WindowEnded::Done => {
+                format!("UNKNOWN: {so_far}no gap has shown an effect: {showed}")
+            }
+            [] if self.curves.len() == 1 => {
+                format!("NO WINDOW: the gap does not matter: {showed}, whatever the timing")
+            }
+            [] => format!("NO WINDOW: none of {gaps} matters: {showed}, whatever the timing"),
             [only] => format!("WINDOW: {so_far}{} {}", self.kind, fails(only, self.execution_us)),
             several => {
                 let numbers: Vec<_> = several.iter().map(|curve| curve.gap.number.to_string()).collect();

@@ -1,10 +1,15 @@
 //! In which gaps a failure fails, measured in virtual time against a fault whose window is known, and the command.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
 use crate::support::{
     runs::run_alone,
-    tool::{run, text, told, unwrapped, words},
+    tool::{run, text, told, tool, unwrapped, words},
 };
 use oracle::ViolationKind;
 use reference::{Options, Server, ServerSetup};
@@ -158,6 +163,25 @@ fn a_failure_that_never_fails_again_says_so() {
     let (code, text) = told(&["replay", words(&path), "--window", "-n2"]);
     assert_eq!(code, Some(0), "{text}");
     assert!(unwrapped(&text).contains("UNKNOWN: wrong-sum did not fail in 4 runs, so no gap was measured"), "{text}");
+}
+
+#[test]
+fn a_measurement_that_is_interrupted_says_what_is_known() {
+    let folder = TempDir::new().expect("a folder");
+    let server = "execution-time = '1ms'\nidle-limit = '60s'\nfault = ['off-by-one']";
+    let path = file(&folder, &failure(ViolationKind::WrongSum, &["send 0 START 1", "send 0 2"], server));
+    let mut command = tool();
+    command.args(["replay", words(&path), "--window", "-n", "100000"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("the command runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let first = lines.next().expect("a line").expect("UTF-8");
+    assert!(first.starts_with("  gap 1  from #1 START to #2"), "{first}");
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(sent.success());
+    let rest: Vec<_> = lines.map(|line| line.expect("UTF-8")).collect();
+    assert!(rest[0].starts_with("UNKNOWN: the measurement was interrupted; by then: no gap"), "{rest:?}");
+    // The first run may have failed before the interrupt.
+    assert!(matches!(child.wait().expect("it ends").code(), Some(1 | 3)), "{rest:?}");
 }
 
 #[test]

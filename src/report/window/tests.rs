@@ -96,7 +96,7 @@ fn what_ends_a_measurement_is_said() {
         (WindowResult { ended: WindowEnded::TimeLimit, ..whole.clone() }, "WINDOW: the time limit ended the", 1),
         (
             WindowResult { ended: WindowEnded::TimeLimit, ..result(|_, _| true) },
-            "NO WINDOW: the time limit ended the measurement (--time-limit); by then: no gap has shown an effect: slot",
+            "UNKNOWN: the time limit ended the measurement (--time-limit); by then: no gap has shown an effect: slot",
             1,
         ),
         (whole, "WINDOW: slot-leak fails when #3 END comes at most 3 ms after #2", 1),
