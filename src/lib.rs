@@ -26,6 +26,8 @@ pub mod limit;
 
 pub mod failure;
 
+pub mod window;
+
 pub mod cli;
 mod compare;
 mod reading;

@@ -59,6 +59,8 @@ struct Head {
     trials: Option<IgnoredAny>,
     /// Only a hunt has it.
     findings: Option<IgnoredAny>,
+    /// Only the gaps of a failure, as a replay measures them, have it.
+    gaps: Option<IgnoredAny>,
 }
 
 /// What wrote a result.
@@ -70,6 +72,8 @@ pub(crate) enum Writer {
     Search,
     /// `scripts/hunt`.
     Hunt,
+    /// The measurement of a failure's gaps.
+    Window,
     /// Something else.
     Other,
 }
@@ -89,6 +93,7 @@ pub(crate) fn writer(bytes: &[u8]) -> Result<Writer, String> {
         Head { series: Some(_), .. } => Writer::Run,
         Head { trials: Some(_), .. } => Writer::Search,
         Head { findings: Some(_), .. } => Writer::Hunt,
+        Head { gaps: Some(_), .. } => Writer::Window,
         Head { .. } => Writer::Other,
     })
 }
@@ -128,7 +133,7 @@ impl Written {
             Writer::Suite => serde_json::from_slice(bytes).map(Self::Suite),
             Writer::Search => serde_json::from_slice(bytes).map(Self::Search),
             Writer::Hunt => serde_json::from_slice(bytes).map(Self::Hunt),
-            Writer::Other => {
+            Writer::Window | Writer::Other => {
                 return Err("it is no result of a run, a suite, a search for the limit or a hunt".to_owned());
             }
         };

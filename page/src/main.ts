@@ -12,6 +12,7 @@ import { overview, resultHeading, scenarioEntries } from "./overview.ts";
 import { laidOut, showRun, verdictLine } from "./run.ts";
 import { compared } from "./series.ts";
 import { kindOf } from "./verdict.ts";
+import { basis, gapSections } from "./window.ts";
 
 /** What shows a result in an element. */
 type Show = (host: HTMLElement) => Promise<void>;
@@ -64,6 +65,20 @@ function showLimit(report: Report, result: Result, prefix: string): Show {
     };
 }
 
+function showWindow(result: Result, prefix: string): Show {
+    const { document } = result;
+    return (host) => {
+        const sections = [
+            ...gapSections(document, prefix),
+            { id: `${prefix}-configuration`, title: "Configuration and replay", content: configuration(document) },
+        ];
+        const parts = laidOut(sections, `Sections of ${result.name}`, "h3");
+        fill(host, verdictLine(document), basis(document), ...parts);
+        host.dataset["state"] = "shown";
+        return Promise.resolve();
+    };
+}
+
 function showOf(report: Report, result: Result, prefix: string): Show {
     switch (kindOf(result.document)) {
         case "suite":
@@ -77,6 +92,8 @@ function showOf(report: Report, result: Result, prefix: string): Show {
                 );
                 return Promise.resolve();
             };
+        case "window":
+            return showWindow(result, prefix);
         case "run":
             return (host) => showRun(host, report, result, prefix, true);
     }

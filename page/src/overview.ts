@@ -39,7 +39,7 @@ function cells({ name, id, document, outcome, why }: Entry): Cell[] {
             figure("–"),
             figure("–"),
             figure(elapsed === null ? "–" : duration(elapsed * 1e6)),
-            kind === "limit" ? "find-limit" : kind,
+            { suite: "suite", limit: "find-limit", hunt: "hunt", window: "replay --window" }[kind],
         ];
     }
     return [

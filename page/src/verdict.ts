@@ -2,6 +2,7 @@
 
 import { counted } from "./format.ts";
 import { type JsonObject, list, number, object, text, texts, word } from "./json.ts";
+import { isWindow, windowVerdict } from "./window.ts";
 
 export type Tone = "good" | "bad" | "doubt";
 
@@ -12,7 +13,7 @@ export interface Verdict {
 }
 
 /** What a document is the result of. */
-export type Kind = "run" | "suite" | "limit" | "hunt";
+export type Kind = "run" | "suite" | "limit" | "hunt" | "window";
 
 export function kindOf(document: JsonObject): Kind {
     if (Array.isArray(document["scenarios"])) {
@@ -20,6 +21,9 @@ export function kindOf(document: JsonObject): Kind {
     }
     if (Array.isArray(document["findings"])) {
         return "hunt";
+    }
+    if (isWindow(document)) {
+        return "window";
     }
     return Array.isArray(document["trials"]) ? "limit" : "run";
 }
@@ -172,5 +176,7 @@ export function verdictOf(document: JsonObject): Verdict {
             return ofLimit(document);
         case "hunt":
             return ofHunt(document);
+        case "window":
+            return windowVerdict(document);
     }
 }

@@ -76,7 +76,7 @@ function everything(): unknown {
     });
     const own = { name: "simulated", document, lanes: [pack(lanes)], lanes_note: "The history was cut." };
     return report(
-        [own, bare("limit.json"), bare("run.json"), bare("suite.json"), bare("hunt.json")],
+        [own, bare("limit.json"), bare("run.json"), bare("suite.json"), bare("hunt.json"), bare("window.json")],
         written("compare.json"),
     );
 }

@@ -53,7 +53,7 @@ test("texts of a server are shown, and never run", async () => {
     };
     const results = [
         { name: EVIL, document: poisoned(run) as Record<string, unknown>, lanes: [pack(odd)], lanes_note: EVIL },
-        ...["run.json", "suite.json", "limit.json", "hunt.json"].map((name) => ({
+        ...["run.json", "suite.json", "limit.json", "hunt.json", "window.json"].map((name) => ({
             name: `${name} ${EVIL}`,
             document: poisoned(written(name)) as Record<string, unknown>,
             lanes: [],

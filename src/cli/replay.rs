@@ -1,13 +1,13 @@
 //! The flags of `sequence-stress replay`.
 
-use std::{env, num::NonZeroU32, path::PathBuf};
+use std::{env, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap::Args;
 
 use super::{
     AccessArgs,
     endpoint::{METRICS_VARIABLE, URL_VARIABLE},
-    values::{metrics, whole},
+    values::{metrics, some_seconds, whole},
 };
 use workload::endpoint::{Endpoint, Endpoints};
 
@@ -31,7 +31,8 @@ Exit codes:
 pub struct ReplayArgs {
     /// The failure file, as --failure writes it
     pub file: PathBuf,
-    /// Number of runs; with --shrink, runs per candidate [default: 1; with --shrink, 3]
+    /// Number of runs; with --shrink, runs per candidate; with --window, runs per length of a gap [default: 1; with --shrink, 3;
+    /// with --window, 10]
     #[arg(short = 'n', long, value_parser = whole::<NonZeroU32>, value_name = "K", allow_negative_numbers = true)]
     pub runs: Option<NonZeroU32>,
     /// Replay without pauses, each conversation as soon as its worker is free [default: at the recorded times]
@@ -48,6 +49,18 @@ pub struct ReplayArgs {
     /// whole failure]
     #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", requires = "shrink", allow_negative_numbers = true)]
     pub at_least: Option<NonZeroU32>,
+    /// Make each gap between two acts shorter and longer, and say in which gaps it fails
+    #[arg(long, conflicts_with_all = ["shrink", "record", "chart"])]
+    pub window: bool,
+    /// With --window: measure only the gap with this number
+    #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", requires = "window", allow_negative_numbers = true)]
+    pub gap: Option<NonZeroU32>,
+    /// With --window: begin no run after this time
+    #[arg(long, value_parser = some_seconds, value_name = "TIME", default_value = "10m", requires = "window")]
+    pub time_limit: Duration,
+    /// With --window: write what was measured to FILE as JSON (docs/window.schema.json)
+    #[arg(long, value_name = "FILE", requires = "window")]
+    pub json: Option<PathBuf>,
     /// Write into FILE how often it failed on this server, the model's configuration and the chart, for `export --format issue`
     #[arg(long, conflicts_with = "shrink")]
     pub record: bool,

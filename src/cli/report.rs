@@ -23,7 +23,8 @@ Exit codes:
 #[derive(Clone, Debug, Args)]
 #[command(after_help = FOOTER, next_help_heading = "Output")]
 pub struct ReportArgs {
-    /// Results that --json wrote: of runs, suites or searches for the limit; histories; or hunt.json of scripts/hunt
+    /// Results that --json wrote: of runs, suites, searches for the limit or the gaps of a failure; histories; or hunt.json
+    /// of scripts/hunt
     #[arg(value_name = "RESULT", required = true, help_heading = None)]
     pub results: Vec<PathBuf>,
     /// Histories of these runs, where the results do not name them

@@ -1,6 +1,7 @@
 //! `sequence-stress replay`: a failure again, as it was or smaller.
 
 mod shown;
+mod window;
 
 use std::{
     env,
@@ -66,7 +67,11 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<u8, CommandFailure> {
     if let Some(problem) = stage.golden.as_ref().and_then(|golden| failure.rejects(golden)) {
         return Err(CommandFailure::wrong_input(format!("{}: {problem}", args.file.display())));
     }
-    if args.shrink { stage.shrink(failure, args) } else { stage.repeat(&failure, args) }
+    match (args.shrink, args.window) {
+        (true, _) => stage.shrink(failure, args),
+        (_, true) => stage.window(&failure),
+        _ => stage.repeat(&failure, args),
+    }
 }
 
 /// Where a failure is had again.
@@ -295,15 +300,27 @@ impl<'a> Stage<'a> {
 
     /// Runs it so often at the same time; fewer results where one was interrupted, or died too early to show anything.
     fn run_together(&mut self, failure: &Failure, runs: u32) -> Result<Vec<RunResult>, CommandFailure> {
-        let prepared: Vec<_> = (0..runs).map(|_| self.prepare(failure)).collect::<Result<_, _>>()?;
+        let all = vec![failure; runs as usize];
+        Ok(self.run_each(&all, Duration::ZERO)?.into_iter().flatten().collect())
+    }
+
+    /// Runs each of these failures at the same time; each begins so long after the one before. Results have the places of their failures; none where the run was interrupted, or died too
+    /// early to show anything.
+    fn run_each(&mut self, failures: &[&Failure], apart: Duration) -> Result<Vec<Option<RunResult>>, CommandFailure> {
+        let prepared: Vec<_> = failures.iter().map(|failure| self.prepare(failure)).collect::<Result<_, _>>()?;
         let signals = &mut self.interrupts;
         let results = self.runtime.block_on(LocalSet::new().run_until(async {
             let (mut running, mut interrupts) = (JoinSet::new(), Vec::new());
-            for (_, setup) in &prepared {
-                let setup = setup.clone();
+            let mut begins = Duration::ZERO;
+            for (place, (_, setup)) in prepared.iter().enumerate() {
+                let (setup, wait) = (setup.clone(), begins);
+                begins += apart;
                 let (interrupt, interrupted) = mpsc::channel(1);
                 interrupts.push(interrupt);
-                running.spawn_local(async move { run(setup, &mut (), interrupted).await });
+                running.spawn_local(async move {
+                    tokio::time::sleep(wait).await;
+                    (place, run(setup, &mut (), interrupted).await)
+                });
             }
             let mut results = Vec::new();
             loop {
@@ -321,14 +338,16 @@ impl<'a> Stage<'a> {
                 }
             }
         }));
-        let mut whole = Vec::new();
-        for result in results {
+        let mut whole: Vec<_> = failures.iter().map(|_| None).collect();
+        for (place, result) in results {
+            let (server, setup) = &prepared[place];
             match result {
-                Ok(result) if result.interrupted == Interrupted(false) => whole.push(result),
+                Ok(result) if result.interrupted == Interrupted(false) => whole[place] = Some(result),
                 Ok(_) | Err(RunError::Interrupted) => self.was_interrupted = true,
                 // A server of its own that dies before its first answer does not show that it dies in mid-run.
-                Err(RunError::Endpoint(_)) if prepared[0].0.is_some() && failure.kind == ViolationKind::ServerDied => {}
-                Err(error) => return Err(CommandFailure::of_run(error, &prepared[0].1.scenario.target.endpoint)),
+                Err(RunError::Endpoint(_)) if server.is_some() && failures[place].kind == ViolationKind::ServerDied => {
+                }
+                Err(error) => return Err(CommandFailure::of_run(error, &setup.scenario.target.endpoint)),
             }
         }
         Ok(whole)

@@ -71,7 +71,9 @@ pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     let (parts, written): (Vec<_>, Vec<_>) = read.into_iter().map(|its| (its.part, its.written)).unzip();
     let written: Vec<_> = written.into_iter().flatten().collect();
     if written.len() < parts.len() && (junit.is_some() || args.markdown || args.csv) {
-        return Err(wrong("a comparison is among the results: only --html shows it".to_owned()));
+        return Err(wrong(
+            "a comparison, or the gaps of a failure, are among the results: only --html shows them".to_owned(),
+        ));
     }
     if args.csv {
         let results: Vec<_> = parts.iter().map(|part| (part.name.as_str(), &part.document)).collect();
@@ -133,7 +135,7 @@ impl FirstLine {
 /// A result that was read.
 struct Read {
     part: Part,
-    /// As the forms for CI systems have it; none of a comparison.
+    /// As the forms for CI systems have it; none of a comparison, and of the gaps of a failure.
     written: Option<Written>,
     /// What is wrong with it, where it is a damaged history.
     damage: Option<String>,
@@ -179,10 +181,10 @@ impl Reading {
         let writer = reading::writer(&bytes)?;
         let no_result = |error: serde_json::Error| reading::no_result(&error);
         let document: Value = serde_json::from_slice(&bytes).map_err(no_result)?;
-        if writer == Writer::Other {
+        if matches!(writer, Writer::Window | Writer::Other) {
             let is_comparison = document.get("comparisons").is_some();
             let part = Part::of(String::new(), document);
-            return if is_comparison {
+            return if is_comparison || writer == Writer::Window {
                 Ok(Read { part, written: None, damage: None })
             } else {
                 Err("it is no result of --json, and no history".to_owned())

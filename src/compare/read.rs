@@ -190,7 +190,7 @@ fn parsed(bytes: &[u8]) -> Result<Document, String> {
         Writer::Run => {}
         Writer::Suite => return Err("it is the result of a suite".to_owned()),
         Writer::Hunt => return Err("it is the result of a hunt".to_owned()),
-        Writer::Search | Writer::Other => return Err("it has no series".to_owned()),
+        Writer::Search | Writer::Window | Writer::Other => return Err("it has no series".to_owned()),
     }
     let document: Document = serde_json::from_slice(bytes).map_err(|error| no_result(&error))?;
     let intervals = document.series.len();

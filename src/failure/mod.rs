@@ -185,4 +185,4 @@ impl Failure {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

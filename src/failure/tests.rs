@@ -26,11 +26,11 @@ fn acts(list: &[&str]) -> Vec<Act> {
     parse_acts(&texts(list)).expect("acts")
 }
 
-fn conversation(worker: u32, context: u32, at_us: u64, list: &[&str]) -> Conversation {
+pub(crate) fn conversation(worker: u32, context: u32, at_us: u64, list: &[&str]) -> Conversation {
     Conversation { worker, context, pattern: Pattern::Valid, at_us, accused: false, acts: acts(list) }
 }
 
-fn failure(conversations: Vec<Conversation>) -> Failure {
+pub(crate) fn failure(conversations: Vec<Conversation>) -> Failure {
     Failure {
         found: "an answer is wrong".to_owned(),
         kind: ViolationKind::WrongSum,

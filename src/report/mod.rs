@@ -23,6 +23,7 @@ mod suite;
 mod summary;
 mod text;
 mod told;
+mod window;
 mod words;
 
 pub use crate::verdict::Verdict;
@@ -51,6 +52,7 @@ pub(crate) use text::{
     shortened, verdict_and_why, violation_line, violation_lines, write_preflight, write_text, write_violation,
 };
 pub(crate) use told::Told;
+pub(crate) use window::{WindowEnded, WindowResult, write_gaps};
 pub(crate) use words::absence as describe_absence;
 pub use words::{Description, describe, evidence};
 pub use workload::wording::counted;

@@ -52,4 +52,5 @@ mod thresholds;
 mod transports;
 #[cfg(unix)]
 mod tui;
+mod window;
 mod words;

@@ -120,6 +120,8 @@ workload::table! {
         LeakSlotAtIdle = "leak-slot-at-idle", Row("scheduling", "slot leak", "core#456");
         /// a slot is not released when its queued requests are cancelled
         LeakSlotAtCancel = "leak-slot-at-cancel", Row("scheduling", "slot leak", "server#7167");
+        /// a slot is not released when its queued requests are cancelled in the last quarter of an execution
+        LeakSlotAtLateCancel = "leak-slot-at-late-cancel", Row("scheduling", "slot leak", "server#7167");
         /// the slot of a cancelled sequence is released with the ID's newer sequence, which is in another slot
         OrphanAtCancel = "orphan-at-cancel", Row("scheduling", "slot leak", "seen on tritonserver 2.51.0");
         /// the slot of a sequence whose client went away is never released

@@ -1,6 +1,7 @@
 //! A model that is served: its scheduler, driven by the clock, and its instances, each a task.
 
 use std::{
+    collections::BTreeMap,
     ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::{SystemTime, UNIX_EPOCH},
@@ -29,6 +30,8 @@ use wire::proto::{ModelInferResponse, ModelStatistics, model_infer_response::Inf
 
 /// What a request that waits is taken to need, in bytes.
 const REQUEST_BYTES: u64 = 512;
+/// The part of an execution in which a cancel comes late, for the fault of losing a slot then.
+const LATE_PART: u32 = 4;
 /// The most that the fault of growing memory keeps: enough to be seen, and not to take the machine down.
 const LEAKED_PIECES_MAX: usize = 1024;
 
@@ -80,6 +83,8 @@ struct Core {
     instances: Vec<mpsc::UnboundedSender<Asks>>,
     /// Batches that are executed.
     executing: u32,
+    /// When the execution of each instance is nearly over, and when it is over (kept for a fault alone).
+    nearly_over: BTreeMap<u32, Range<Moment>>,
     /// Requests that wait to be executed.
     pending: u64,
     /// When the timer wakes.
@@ -97,6 +102,7 @@ impl Served {
             statistics: Statistics::default(),
             instances: Vec::new(),
             executing: 0,
+            nearly_over: BTreeMap::new(),
             pending: 0,
             armed: None,
             stopping: false,
@@ -206,7 +212,15 @@ impl Served {
 
     /// Some requests were cancelled: looks for them soon.
     pub(super) fn cancelled(&self) {
-        self.core().scheduler.cancelled();
+        let now = self.now();
+        {
+            let core = &mut *self.core();
+            if core.nearly_over.values().any(|span| span.contains(&now)) {
+                core.scheduler.cancelled_late();
+            } else {
+                core.scheduler.cancelled();
+            }
+        }
         self.advance();
     }
 
@@ -307,6 +321,10 @@ impl Served {
         let execution = spec.parameters.execution * spec.parameters.iterations;
         while let Some(batch) = batches.recv().await {
             let began = self.now();
+            if self.faults.has(Fault::LeakSlotAtLateCancel) {
+                let late = began + execution / LATE_PART * (LATE_PART - 1);
+                self.core().nearly_over.insert(index, late..began + execution);
+            }
             // No time at all costs nothing.
             if !execution.is_zero() {
                 tokio::time::sleep(execution).await;

@@ -172,6 +172,9 @@ impl Row {
                 Some("what these runs send has one element; `tests/real/types.rs` finds it where there are several")
             }
             Fault::ExchangeStates => Some("a running sum has one state"),
+            Fault::LeakSlotAtLateCancel => {
+                Some("a cancel has to come in one quarter of an execution; `tests/tool/window.rs` measures this window")
+            }
             Fault::LeakMemory if !always => Some("a server's memory goes up and down by more than 1 MiB"),
             Fault::GoAway => Some("lawful: what was under way is finished, and the client connects again"),
             Fault::StarveBacklog | Fault::BacklogOrder if !always => {
@@ -288,6 +291,7 @@ rows! {
     // Whether the slot or the sequence is kept cannot be seen while nobody uses either.
     LeakSlotAtIdle DIRECT Stepwise LATE => SlotLeak, &[SlotLeak, MissingReap];
     LeakSlotAtCancel DIRECT Cuts SELDOM => SlotLeak, &[SlotLeak];
+    LeakSlotAtLateCancel DIRECT Cuts SELDOM => SlotLeak, &[SlotLeak];
     OrphanAtCancel DIRECT Cuts SELDOM => SlotLeak, &[SlotLeak];
     LeakSlotAtDisconnect DIRECT Cuts LATE => SlotLeak, &[SlotLeak];
     LoseEnd DIRECT Ends SEQUENCES => MissingStartError, &[EndNotTold];

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::*;
 use crate::{
     reading::Hunt,
-    report::{compare, limit, suite},
+    report::{compare, limit, suite, window},
 };
 
 /// Whether an object may have other properties.
@@ -57,6 +57,10 @@ fn hunt_schema() -> Value {
     schema_of::<Hunt>("What scripts/hunt did and found")
 }
 
+fn window_schema() -> Value {
+    schema_of::<window::Document<'static>>("In which gaps a failure fails (sequence-stress replay --window)")
+}
+
 fn comparison_schema() -> Value {
     schema_of::<compare::Document>("What sequence-stress compare finds")
 }
@@ -69,6 +73,7 @@ fn the_schemas_in_the_repository_are_those_of_the_types() {
         ("compare", comparison_schema()),
         ("limit", limit_schema()),
         ("hunt", hunt_schema()),
+        ("window", window_schema()),
     ];
     for (name, schema) in all {
         let path = format!("{}/docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));

@@ -305,6 +305,13 @@ impl<T> Scheduler<T> {
     /// [`Self::advance`].
     pub(crate) fn cancelled(&mut self) {
         self.seats.has_cancelled = true;
+        self.seats.cancelled_late = false;
+    }
+
+    /// The same of requests that were cancelled when an execution was nearly over.
+    pub(crate) fn cancelled_late(&mut self) {
+        self.cancelled();
+        self.seats.cancelled_late = true;
     }
 
     /// The client of this sequence is gone. A correct server does nothing about it.

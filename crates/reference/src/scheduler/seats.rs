@@ -70,6 +70,8 @@ pub(super) struct Seats<T> {
     slots: u32,
     /// A request was cancelled since the backlog was looked through, which is done when a slot is released.
     pub(super) has_cancelled: bool,
+    /// The last cancel came when an execution was nearly over (kept for a fault alone), and released no slot so far.
+    pub(super) cancelled_late: bool,
     /// Cancelled while a slot was released.
     cancelled: Vec<Request<T>>,
     /// A fault made the reaper hang, and with it everything.
@@ -90,6 +92,7 @@ impl<T> Seats<T> {
             numbers: 0,
             slots,
             has_cancelled: false,
+            cancelled_late: false,
             cancelled: Vec::new(),
             stuck: false,
         };
@@ -247,7 +250,10 @@ impl<T> Seats<T> {
         {
             self.forget(id);
         }
-        if !self.faults.happens(Fault::LeakSlotAtCancel) {
+        let was_late = std::mem::take(&mut self.cancelled_late);
+        let leaks = self.faults.happens(Fault::LeakSlotAtCancel)
+            || (was_late && self.faults.happens(Fault::LeakSlotAtLateCancel));
+        if !leaks {
             self.release(seat, lane);
         }
     }

@@ -30,6 +30,18 @@ fn slots_leak() {
         world.run_to(5000);
         world.saw(&["0 0[1S]", "10 1.a Cancelled"]);
 
+        for is_late in [true, false] {
+            let mut world = faulty(settings.clone(), Fault::LeakSlotAtLateCancel);
+            world.send("1S 1.a 2SE");
+            world.cancel("1.a");
+            if is_late {
+                world.scheduler.cancelled_late();
+            }
+            world.run_to(5000);
+            let seen = ["0 0[1S]", "10 1.a Cancelled", "10 0[2SE]"];
+            world.saw(if is_late { &seen[..2] } else { &seen });
+        }
+
         let mut world = faulty(settings.clone(), Fault::LeakSlotAtDisconnect);
         world.send("1S 2SE");
         world.scheduler.disconnected(&SequenceId::Number(1));

@@ -1,0 +1,105 @@
+/** Tests of the charts of a failure's gaps: their figures are compared with the JSON. */
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { isWindow, windowVerdict } from "../src/window.ts";
+import { browser } from "./browser.ts";
+import { report } from "./generator.ts";
+
+const reports = browser();
+
+interface Point {
+    us: number;
+    runs: number;
+    failed: number;
+}
+
+interface Gap {
+    number: number;
+    matters: boolean;
+    says: string;
+    windows: { from_us: number; until_us: number }[];
+    points: Point[];
+}
+
+/** What `sequence-stress replay --window` wrote of a failure on release 24.10. */
+const DOCUMENT = JSON.parse(readFileSync(join(process.cwd(), "tests/data/window.json"), "utf8")) as {
+    verdict: string;
+    gaps: Gap[];
+};
+
+function shown(document: object): ReturnType<typeof reports.show> {
+    const bare = { name: "window.json", document: document as Record<string, unknown>, lanes: [], lanes_note: null };
+    return reports.show(report([bare]));
+}
+
+test("each gap has a chart with a point for each length, and those that matter come first", async () => {
+    const { page, said } = await shown(DOCUMENT);
+    const gaps = [...DOCUMENT.gaps].sort((one, other) => Number(other.matters) - Number(one.matters));
+    const titles = await page.locator(".part-section h3").allInnerTexts();
+    assert.deepEqual(
+        titles.slice(0, gaps.length),
+        gaps.map((gap) => `Gap ${gap.number}: ${gap.matters ? "matters" : "does not matter"}`),
+    );
+    for (const { number, points, windows, says } of gaps) {
+        const section = page.locator(`#r1-gap-${number}`);
+        assert.equal(await section.locator("circle.point").count(), points.length, `gap ${number}`);
+        assert.equal(await section.locator("line.whisker").count(), points.length, `gap ${number}`);
+        assert.equal(await section.locator("rect.bracket").count(), windows.length, `gap ${number}`);
+        assert.equal(await section.locator("line.mark").count(), 1, `gap ${number}`);
+        assert.ok((await section.innerText()).includes(says), `gap ${number}`);
+        const rows = await section
+            .locator("tbody tr")
+            .evaluateAll((all) =>
+                all.map((row) => [...row.children].slice(1, 3).map((cell) => Number((cell as HTMLElement).innerText))),
+            );
+        assert.deepEqual(
+            rows,
+            points.map((point) => [point.runs, point.failed]),
+            `gap ${number}`,
+        );
+    }
+    assert.deepEqual(said, []);
+});
+
+test("a point is as high as its share, and longer gaps are further to the right", async () => {
+    const { page } = await shown(DOCUMENT);
+    const gap = DOCUMENT.gaps.find((its) => its.matters) ?? DOCUMENT.gaps[0];
+    assert.ok(gap);
+    const places = await page
+        .locator(`#r1-gap-${gap.number} circle.point`)
+        .evaluateAll((all) => all.map((its) => [Number(its.getAttribute("cx")), Number(its.getAttribute("cy"))]));
+    const [xs, ys] = [places.map(([x]) => x ?? 0), places.map(([, y]) => y ?? 0)];
+    assert.ok(
+        xs.every((x, place) => place === 0 || x > (xs[place - 1] ?? 0)),
+        String(xs),
+    );
+    const [top, bottom] = [12, 186];
+    gap.points.forEach(({ runs, failed }, place) => {
+        const height = bottom - (bottom - top) * (failed / runs);
+        assert.ok(Math.abs((ys[place] ?? 0) - height) < 0.01, `${failed} of ${runs}: ${ys[place]}, not ${height}`);
+    });
+});
+
+test("the verdict is that of the tool", async () => {
+    const { page } = await shown(DOCUMENT);
+    const line = (await page.locator(".verdict").first().innerText()).replace(/\s+/g, " ");
+    const [word, ...rest] = DOCUMENT.verdict.split(": ");
+    assert.ok(line.includes(word ?? "?") && line.includes(rest.join(": ")), line);
+});
+
+test("what is missing or of another type is left out", async () => {
+    assert.ok(isWindow({ gaps: [] }) && !isWindow({ gaps: {} }) && !isWindow({}));
+    assert.deepEqual(windowVerdict({ verdict: "NO WINDOW: a: b" }), {
+        word: "NO WINDOW",
+        tone: "bad",
+        sentence: "a: b",
+    });
+    assert.equal(windowVerdict({ verdict: 5 }).word, "UNKNOWN");
+    const { page, said } = await shown({ gaps: [{ number: 1, points: [{ us: "x" }, 3] }, null, { windows: [{}] }] });
+    assert.equal(await page.locator("circle.point").count(), 0);
+    assert.deepEqual(said, []);
+});
