@@ -21,6 +21,7 @@ pub mod check;
 mod verdict;
 
 mod lanes;
+mod metrics;
 
 pub mod limit;
 

@@ -4,6 +4,7 @@ mod collector;
 mod gauges;
 mod glance;
 mod goodput;
+mod measured;
 mod reach;
 mod series;
 mod snapshots;
@@ -20,6 +21,7 @@ pub(crate) use self::gauges::{Found, Gauges};
 pub(crate) use self::glance::PastSeconds;
 pub use self::glance::{PastSecond, PatternCounts, Patterns};
 pub(crate) use self::goodput::NotGood;
+pub(crate) use self::measured::{Distribution, Measured};
 use self::reach::{Here, Reach};
 #[cfg(test)]
 pub(crate) use self::series::Counted;

@@ -12,7 +12,7 @@ import downloads
 from speech import wheel
 from triton import hosting, install
 
-from . import ending, executables
+from . import ending, executables, watchers
 from .results import Results
 
 ROOT = install.ROOT
@@ -36,6 +36,9 @@ WITHOUT_SERVER = {"lib", *executables.CRATES, "backend", "tool", *executables.BE
 # Tests that need the files of the wheel silero-vad.
 NEED_SILERO = ["silero_vad_answers_what_one_call_computes"]
 PYTHON, PAGE, BENCHMARKS, LONG = "python", "page", "benchmarks", "long"
+# Tests that need Prometheus, and those that need Grafana's own description of dashboards.
+NEED_PROMETHEUS = ["prometheus_reads_a_run_and_answers_the_queries_of_the_dashboard", "promtool_finds_nothing_wrong_with_the_metrics"]
+NEED_GRAFANA = ["the_dashboard_has_only_what_grafana_knows"]
 # What a filter begins with.
 NAMES = [*executables.ORDER, *executables.BENCHES, PYTHON, PAGE, BENCHMARKS, LONG]
 # A step that takes longer is ended. Each of them takes a tenth of that on a quiet machine with two cores.
@@ -49,6 +52,13 @@ MEASUREMENTS = {
     "models": ["scripts/run-models"],
     "soak": ["scripts/soak", "10m", "-r", "42"],
 }
+
+# What few tests need: the variable that names its folder for them, how it is fetched, what it is, and the tests.
+OPTIONAL = [
+    ("SEQUENCE_STRESS_SILERO", wheel.files, f"the Python package {wheel.SPECIFIERS[0]}", NEED_SILERO),
+    ("SEQUENCE_STRESS_PROMETHEUS", watchers.prometheus, f"the Debian package {watchers.PROMETHEUS}", NEED_PROMETHEUS),
+    ("SEQUENCE_STRESS_GRAFANA", watchers.grafana, f"the Python package {watchers.GRAFANA_SPECIFIERS[0]}", NEED_GRAFANA),
+]
 
 
 class CannotRun(Exception):
@@ -99,12 +109,15 @@ def fetch(missing, environment):
         install.python_backend(RELEASES[0])
     for name in RUNTIMES:
         hosting.Runtime(name)
-    try:
-        wheel.files()
-    except downloads.InstallError as problem:
-        # The package index may no longer have it one day, and few tests need it.
-        say(problem)
-        missing.add(f"the Python package {wheel.SPECIFIERS[0]}", NEED_SILERO)
+    for variable, get, what, tests in OPTIONAL:
+        try:
+            path = get()
+        except downloads.InstallError as problem:
+            # An index may no longer have it one day, and few tests need it.
+            say(problem)
+            missing.add(what, tests)
+        else:
+            environment[variable] = str(path)
 
 
 class Fetching(threading.Thread):

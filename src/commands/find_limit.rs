@@ -12,6 +12,7 @@ use std::{
 use super::{
     Failure as CommandFailure, WRONG_INPUT, github,
     golden::expected,
+    metrics::Exported,
     output::{ResultFile, check_different, print, say_error},
     progress::Display,
     resolve, runtime,
@@ -20,12 +21,13 @@ use super::{
 use crate::{
     cli::{StressArgs, with_hints},
     limit::{Load, Range, Search, Trial},
+    metrics::Watching,
     preflight::Preflight,
     report::{
         Ended, Extent, Format, LimitResult, Summary, to_junit, write_limit_header, write_preflight, write_text,
         write_trial,
     },
-    run::{Observer, Progress, RunError, Setup, run},
+    run::{Observer, Progress, RunError, Setup, SoFar, run},
 };
 use oracle::{Violation, golden::Golden};
 use reference::Server;
@@ -61,6 +63,7 @@ pub(super) fn find_limit(args: &StressArgs, range: Range) -> Result<u8, CommandF
     for note in args.endpoint.check_server(&scenario.target.model).map_err(CommandFailure::wrong_input)? {
         say_error(&note);
     }
+    let exported = Exported::start(&args.metrics)?;
     let server = args.endpoint.embedded.then(|| start_server(&args.endpoint, seed)).transpose()?;
     let golden = expected(&args.expect, &scenario, &args.endpoint, scenario.longest())?;
     let mut searching = Searching {
@@ -73,6 +76,7 @@ pub(super) fn find_limit(args: &StressArgs, range: Range) -> Result<u8, CommandF
         golden,
         replay: String::new(),
         trials: Vec::new(),
+        exported,
         saw_violation: Arc::default(),
     };
     let (search, ended) = searching.search(Search::among(loads))?;
@@ -103,6 +107,7 @@ pub(super) fn find_limit(args: &StressArgs, range: Range) -> Result<u8, CommandF
             code = if code == 1 { code } else { WRONG_INPUT };
         }
     }
+    searching.exported.finish();
     Ok(code)
 }
 
@@ -141,6 +146,7 @@ struct Searching<'a> {
     golden: Option<Arc<Golden>>,
     replay: String,
     trials: Vec<Trial>,
+    exported: Exported,
     saw_violation: Arc<AtomicBool>,
 }
 
@@ -200,6 +206,7 @@ impl Searching<'_> {
             server_memory: server_memory(&args.endpoint, &scenario.target),
             golden: self.golden.clone(),
             pace: args.expect.pace,
+            so_far: Watching::asks(self.exported.metrics(), SoFar::default()),
             ..setup(&args.endpoint, server.as_ref(), scenario.clone(), seed)
         };
         check_measured(&setup)?;
@@ -213,7 +220,10 @@ impl Searching<'_> {
         };
         let ended = runtime()?.block_on(async {
             let interrupts = interrupts(Arc::clone(&self.saw_violation))?;
-            let ended = run(setup, &mut onlooker, interrupts).await;
+            let told = (source.name(), &scenario, seed);
+            let mut watching = Watching::begin(self.exported.metrics(), told, &mut onlooker);
+            let ended = run(setup, &mut watching, interrupts).await;
+            watching.ended(&ended);
             ended.map_err(|error: RunError| CommandFailure::of_run(error, &scenario.target.endpoint))
         });
         onlooker.display.finish();

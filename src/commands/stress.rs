@@ -23,6 +23,7 @@ use super::{
     find_limit::find_limit,
     github,
     golden::expected,
+    metrics::Exported,
     output::{Files, check_different, check_history_file, print, print_beside, say_error},
     pictured::{Scratch, pictured, tell_problem},
     progress::Display,
@@ -34,6 +35,7 @@ use crate::{
     cli::{EndpointArgs, PID_VARIABLE, StressArgs, quoted, with_hints},
     frame::HistoryPlan,
     lanes::Accused,
+    metrics::Watching,
     preflight::Preflight,
     report::{
         Extent, LiveLines, Pictured, PlantedFault, Summary, describe_absence, verdict_and_why, write_preflight,
@@ -95,6 +97,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     for note in args.endpoint.check_server(&scenario.target.model).map_err(CommandFailure::wrong_input)? {
         say_error(&note);
     }
+    let exported = Exported::start(&args.metrics)?;
     let server = args.endpoint.embedded.then(|| start_server(&args.endpoint, seed)).transpose()?;
     if let Some(server) = &server {
         scenario.target.embed(server.address, server.http);
@@ -128,6 +131,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         verdict_every: Some(if has_screen { VERDICT_ON_SCREEN_EVERY } else { VERDICT_EVERY }),
         verdict_asked: Asked::default(),
         glance_every: has_screen.then_some(GLANCE_EVERY),
+        ..SoFar::default()
     };
     let asked = so_far.verdict_asked.clone();
     let recording =
@@ -145,14 +149,17 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         server_memory: server_memory(&args.endpoint, &scenario.target),
         golden: golden.clone(),
         pace: args.expect.pace,
-        so_far,
+        so_far: Watching::asks(exported.metrics(), so_far),
         ..setup(&args.endpoint, server.as_ref(), scenario.clone(), seed)
     };
     check_measured(&setup)?;
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         answer_questions(asked)?;
-        let ended = run(setup, &mut terminal, interrupts_or_wishes(saw_violation, wishes)?).await;
+        let told = (source.name(), &scenario, seed);
+        let mut watching = Watching::begin(exported.metrics(), told, &mut terminal);
+        let ended = run(setup, &mut watching, interrupts_or_wishes(saw_violation, wishes)?).await;
+        watching.ended(&ended);
         ended.map_err(|error| match &server {
             Some(_) => CommandFailure::of_run(error, &"the embedded server"),
             None => CommandFailure::of_run(error, &scenario.target.endpoint),
@@ -171,7 +178,9 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         (None, Some(history)) => pictured(history, golden.as_ref(), summary.result.violations.iter().map(Accused::of)),
         (None, None) => Pictured::default(),
     };
-    Ok(files.write(&summary, &pictured, args.endpoint.server_setup(seed).as_ref(), args.quiet))
+    let exit_code = files.write(&summary, &pictured, args.endpoint.server_setup(seed).as_ref(), args.quiet);
+    exported.finish();
+    Ok(exit_code)
 }
 
 /// What the faults that are planted in a server did in a run.

@@ -12,6 +12,7 @@ mod decoupled;
 mod hosting;
 mod http;
 mod hunt;
+mod metrics;
 mod native_models;
 mod native_types;
 mod proto;

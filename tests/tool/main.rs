@@ -26,6 +26,7 @@ mod history;
 mod layers;
 mod limit;
 mod mean_step;
+mod metrics;
 mod model_repository;
 mod network;
 mod network_calls;
