@@ -21,7 +21,6 @@ pub mod check;
 mod verdict;
 
 mod lanes;
-mod metrics;
 
 pub mod limit;
 
@@ -31,6 +30,8 @@ pub mod cli;
 mod compare;
 mod reading;
 pub mod report;
+
+mod metrics;
 
 mod tui;
 

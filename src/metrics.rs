@@ -3,8 +3,12 @@
 
 mod exposition;
 mod families;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod server;
 mod values;
 mod watching;
 
+#[cfg(feature = "otlp")]
+pub(crate) use self::otlp::Otlp;
 pub(crate) use self::{server::Exporter, values::Metrics, watching::Watching};

@@ -15,12 +15,15 @@ pub(crate) mod trace;
 
 use std::{collections::VecDeque, mem, time::Duration};
 
+pub use self::collector::Violating;
 pub(crate) use self::collector::{Collected, Collector, Glances, Together};
 use self::gauges::parts_of;
 pub(crate) use self::gauges::{Found, Gauges};
 pub(crate) use self::glance::PastSeconds;
 pub use self::glance::{PastSecond, PatternCounts, Patterns};
 pub(crate) use self::goodput::NotGood;
+#[cfg(feature = "otlp")]
+pub(crate) use self::measured::bounds_us;
 pub(crate) use self::measured::{Distribution, Measured};
 use self::reach::{Here, Reach};
 #[cfg(test)]

@@ -35,7 +35,7 @@ use self::{
     resources::{OpenFiles, ensure_program},
     shared::Shared,
 };
-pub use crate::recorder::{PastSecond, PatternCounts, Patterns};
+pub use crate::recorder::{PastSecond, PatternCounts, Patterns, Violating};
 use crate::{
     frame::{HistoryPlan, HistoryWritten},
     preflight::{Hints, Preflight},

@@ -5,6 +5,10 @@ import json
 import sys
 from pathlib import Path
 
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
+
 
 def lost(before, after, path=""):
     """The fields that `after` has not, or has with another value."""
@@ -19,10 +23,6 @@ def lost(before, after, path=""):
 
 
 def main():
-    from grafana_foundation_sdk.cog.encoder import JSONEncoder
-    from grafana_foundation_sdk.cog.plugins import register_default_plugins
-    from grafana_foundation_sdk.models.dashboard import Dashboard
-
     register_default_plugins()
     dashboard = json.loads(Path(sys.argv[1]).read_text())
     # What it reads and writes again is what it knows.

@@ -36,8 +36,9 @@ WITHOUT_SERVER = {"lib", *executables.CRATES, "backend", "tool", *executables.BE
 # Tests that need the files of the wheel silero-vad.
 NEED_SILERO = ["silero_vad_answers_what_one_call_computes"]
 PYTHON, PAGE, BENCHMARKS, LONG = "python", "page", "benchmarks", "long"
-# Tests that need Prometheus, and those that need Grafana's own description of dashboards.
+# Tests that need Prometheus, a collector of OpenTelemetry, and Grafana's own description of dashboards.
 NEED_PROMETHEUS = ["prometheus_reads_a_run_and_answers_the_queries_of_the_dashboard", "promtool_finds_nothing_wrong_with_the_metrics"]
+NEED_ROTEL = ["a_collector_gets_the_metrics_and_a_trace_of_each_sequence_with_a_violation"]
 NEED_GRAFANA = ["the_dashboard_has_only_what_grafana_knows"]
 # What a filter begins with.
 NAMES = [*executables.ORDER, *executables.BENCHES, PYTHON, PAGE, BENCHMARKS, LONG]
@@ -52,6 +53,8 @@ MEASUREMENTS = {
     "models": ["scripts/run-models"],
     "soak": ["scripts/soak", "10m", "-r", "42"],
 }
+# The tests of the feature `otlp`. The build has other features than that of the gate, so it takes minutes.
+OTLP = ["cargo", "test", "--locked", "--features", "otlp", "--test", "tool", "--test", "real", "otlp::", "--", "--include-ignored"]
 
 # What few tests need: the variable that names its folder for them, how it is fetched, what it is, and the tests.
 OPTIONAL = [
@@ -59,6 +62,8 @@ OPTIONAL = [
     ("SEQUENCE_STRESS_PROMETHEUS", watchers.prometheus, f"the Debian package {watchers.PROMETHEUS}", NEED_PROMETHEUS),
     ("SEQUENCE_STRESS_GRAFANA", watchers.grafana, f"the Python package {watchers.GRAFANA_SPECIFIERS[0]}", NEED_GRAFANA),
 ]
+# The same in the long form alone.
+OPTIONAL_LONG = [("SEQUENCE_STRESS_ROTEL", watchers.rotel, f"the Python package {watchers.ROTEL_SPECIFIERS[0]}", NEED_ROTEL)]
 
 
 class CannotRun(Exception):
@@ -94,7 +99,7 @@ def missing_packages():
     return Missing(done.stdout)
 
 
-def fetch(missing, environment):
+def fetch(missing, environment, is_long=False):
     """Gets the servers and clients, so that no test's time limit has to allow for it; fills `environment`."""
     environment["SEQUENCE_STRESS_TRITONCLIENT"] = str(install.client_packages())
     for release in RELEASES:
@@ -109,7 +114,7 @@ def fetch(missing, environment):
         install.python_backend(RELEASES[0])
     for name in RUNTIMES:
         hosting.Runtime(name)
-    for variable, get, what, tests in OPTIONAL:
+    for variable, get, what, tests in OPTIONAL + (OPTIONAL_LONG if is_long else []):
         try:
             path = get()
         except downloads.InstallError as problem:
@@ -123,14 +128,14 @@ def fetch(missing, environment):
 class Fetching(threading.Thread):
     """Fetches while something else is built."""
 
-    def __init__(self, missing):
+    def __init__(self, missing, is_long):
         super().__init__(daemon=True)
-        self.missing, self.environment, self.problem = missing, {}, None
+        self.missing, self.is_long, self.environment, self.problem = missing, is_long, {}, None
         self.start()
 
     def run(self):
         try:
-            fetch(self.missing, self.environment)
+            fetch(self.missing, self.environment, self.is_long)
         except Exception as problem:  # It is raised again where somebody waits.
             self.problem = problem
 
@@ -193,7 +198,7 @@ def run(filters, is_long=False, is_exact=False):
         with timed("packages", times):
             missing = missing_packages()
         needs_real = not filters or any(text.partition("::")[0] not in WITHOUT_SERVER for text in filters)
-        fetching = Fetching(missing) if needs_real else None
+        fetching = Fetching(missing, is_long) if needs_real else None
         with timed("build", times):
             built = executables.build()
         os.environ.update(built.environment())
@@ -226,7 +231,8 @@ def run(filters, is_long=False, is_exact=False):
         if is_wanted(BENCHMARKS):
             with timed(BENCHMARKS, times):
                 step(BENCHMARKS, ["scripts/bench", "quick"], results, limit)
-        for name, command in MEASUREMENTS.items() if is_long else ():
+        otlp = {"otlp": [*OTLP, *(word for test in missing.skips() for word in ("--skip", test))]}
+        for name, command in {**otlp, **MEASUREMENTS}.items() if is_long else ():
             if is_wanted(f"{LONG}::{name}"):
                 step(f"{LONG}::{name}", command, results, limit)
     except KeyboardInterrupt:

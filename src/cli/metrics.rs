@@ -15,13 +15,18 @@ use super::values::{listen, time};
 pub struct MetricsArgs {
     /// Serve metrics for Prometheus at ADDR while the run goes on, such as 127.0.0.1:9464 or :9464
     ///
-    /// The page is http://ADDR/metrics, in the text of OpenMetrics or of Prometheus. :PORT is a port of 127.0.0.1. With port 0 the tool takes
-    /// a free port and prints the address.
+    /// The page is /metrics. :PORT is a port of 127.0.0.1. With port 0 the tool takes a free port and prints the address.
     #[arg(long, value_name = "ADDR", value_parser = listen)]
     pub metrics_listen: Option<SocketAddr>,
     /// With --metrics-listen: after the run, wait up to this long until the final metrics were fetched [default: 0s]
     #[arg(long, value_name = "TIME", value_parser = time, requires = "metrics_listen")]
     pub metrics_linger: Option<Duration>,
+    /// Send the metrics, and a trace of each sequence with a violation, to an OTLP collector
+    ///
+    /// Needs a build with the feature otlp. The variable `OTEL_EXPORTER_OTLP_ENDPOINT` names the collector, which takes OTLP over gRPC
+    /// [default: `http://localhost:4317`].
+    #[arg(long)]
+    pub otlp: bool,
 }
 
 impl MetricsArgs {

@@ -12,7 +12,7 @@ use std::{
 use super::{
     Failure as CommandFailure, WRONG_INPUT, github,
     golden::expected,
-    metrics::Exported,
+    metrics::{Exported, metered},
     output::{ResultFile, check_different, print, say_error},
     progress::Display,
     resolve, runtime,
@@ -21,13 +21,12 @@ use super::{
 use crate::{
     cli::{StressArgs, with_hints},
     limit::{Load, Range, Search, Trial},
-    metrics::Watching,
     preflight::Preflight,
     report::{
         Ended, Extent, Format, LimitResult, Summary, to_junit, write_limit_header, write_preflight, write_text,
         write_trial,
     },
-    run::{Observer, Progress, RunError, Setup, SoFar, run},
+    run::{Observer, Progress, RunError, Setup},
 };
 use oracle::{Violation, golden::Golden};
 use reference::Server;
@@ -206,7 +205,6 @@ impl Searching<'_> {
             server_memory: server_memory(&args.endpoint, &scenario.target),
             golden: self.golden.clone(),
             pace: args.expect.pace,
-            so_far: Watching::asks(self.exported.metrics(), SoFar::default()),
             ..setup(&args.endpoint, server.as_ref(), scenario.clone(), seed)
         };
         check_measured(&setup)?;
@@ -220,10 +218,7 @@ impl Searching<'_> {
         };
         let ended = runtime()?.block_on(async {
             let interrupts = interrupts(Arc::clone(&self.saw_violation))?;
-            let told = (source.name(), &scenario, seed);
-            let mut watching = Watching::begin(self.exported.metrics(), told, &mut onlooker);
-            let ended = run(setup, &mut watching, interrupts).await;
-            watching.ended(&ended);
+            let ended = metered(self.exported.metrics(), source.name(), setup, &mut onlooker, interrupts).await;
             ended.map_err(|error: RunError| CommandFailure::of_run(error, &scenario.target.endpoint))
         });
         onlooker.display.finish();

@@ -23,7 +23,7 @@ use super::{
     find_limit::find_limit,
     github,
     golden::expected,
-    metrics::Exported,
+    metrics::{Exported, metered},
     output::{Files, check_different, check_history_file, print, print_beside, say_error},
     pictured::{Scratch, pictured, tell_problem},
     progress::Display,
@@ -35,16 +35,15 @@ use crate::{
     cli::{EndpointArgs, PID_VARIABLE, StressArgs, quoted, with_hints},
     frame::HistoryPlan,
     lanes::Accused,
-    metrics::Watching,
     preflight::Preflight,
     report::{
         Extent, LiveLines, Pictured, PlantedFault, Summary, describe_absence, verdict_and_why, write_preflight,
         write_text,
     },
-    run::{Absence, Asked, Glance, MemorySource, Observer, Progress, Restart, RunResult, Setup, SoFar, run},
+    run::{Absence, Asked, Glance, MemorySource, Observer, Progress, Restart, RunResult, Setup, SoFar},
     tui::{About, Judged, Stage, Wish},
 };
-use oracle::Violation;
+use oracle::{Violation, history};
 use reference::{Options, Planted, Server};
 use workload::{
     scenario::{Measure, Scenario, Source, Target},
@@ -134,32 +133,22 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         ..SoFar::default()
     };
     let asked = so_far.verdict_asked.clone();
-    let recording =
-        args.history.options().or(scratch.as_ref().map(|scratch| scratch.options(SCRATCH))).map(|options| {
-            HistoryPlan {
-                options,
-                scenario_name: source.name().to_owned(),
-                replay: replay.clone(),
-                server: args.endpoint.server_setup(seed),
-            }
-        });
+    let options = args.history.options().or(scratch.as_ref().map(|scratch| scratch.options(SCRATCH)));
     let setup = Setup {
         fail_fast: args.fail_fast,
-        recording,
+        recording: options.map(|options| recording(options, args, &source, &replay, seed)),
         server_memory: server_memory(&args.endpoint, &scenario.target),
         golden: golden.clone(),
         pace: args.expect.pace,
-        so_far: Watching::asks(exported.metrics(), so_far),
+        so_far,
         ..setup(&args.endpoint, server.as_ref(), scenario.clone(), seed)
     };
     check_measured(&setup)?;
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         answer_questions(asked)?;
-        let told = (source.name(), &scenario, seed);
-        let mut watching = Watching::begin(exported.metrics(), told, &mut terminal);
-        let ended = run(setup, &mut watching, interrupts_or_wishes(saw_violation, wishes)?).await;
-        watching.ended(&ended);
+        let interrupts = interrupts_or_wishes(saw_violation, wishes)?;
+        let ended = metered(exported.metrics(), source.name(), setup, &mut terminal, interrupts).await;
         ended.map_err(|error| match &server {
             Some(_) => CommandFailure::of_run(error, &"the embedded server"),
             None => CommandFailure::of_run(error, &scenario.target.endpoint),
@@ -181,6 +170,12 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let exit_code = files.write(&summary, &pictured, args.endpoint.server_setup(seed).as_ref(), args.quiet);
     exported.finish();
     Ok(exit_code)
+}
+
+/// The history of a run.
+fn recording(options: history::Options, args: &StressArgs, source: &Source, replay: &str, seed: Seed) -> HistoryPlan {
+    let (scenario_name, replay) = (source.name().to_owned(), replay.to_owned());
+    HistoryPlan { options, scenario_name, replay, server: args.endpoint.server_setup(seed) }
 }
 
 /// What the faults that are planted in a server did in a run.

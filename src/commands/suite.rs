@@ -19,7 +19,7 @@ use self::board::{Board, Lookout};
 use super::{
     Failure as CommandFailure, github,
     golden::expected,
-    metrics::Exported,
+    metrics::{Exported, metered},
     output::{ResultFile, check_different, print, say_error},
     pictured::{Scratch, tell_problem},
     runtime, seed_from_the_clock,
@@ -28,10 +28,10 @@ use super::{
 use crate::{
     cli::{SuiteArgs, with_hints},
     frame::HistoryPlan,
-    metrics::{Metrics, Watching},
+    metrics::Metrics,
     preflight::Preflight,
     report::{Pictured, ScenarioOutcome, SuiteResult, Summary, counted, to_junit},
-    run::{RunError, Setup, SoFar, cannot_disturb, run},
+    run::{RunError, Setup, cannot_disturb},
 };
 use oracle::golden::Golden;
 use reference::Options;
@@ -237,7 +237,6 @@ impl Suite<'_> {
             server_memory,
             golden: self.golden.clone(),
             pace: self.args.expect.pace,
-            so_far: Watching::asks(self.metrics.as_ref(), SoFar::default()),
             ..setup(endpoint, server.as_ref(), scenario, self.seed)
         };
         let mut lookout = self.board.lookout(place, Arc::clone(&self.saw_violation));
@@ -279,10 +278,7 @@ async fn one(
         return Ok(ScenarioOutcome::Skipped(why));
     }
     let seed = setup.seed;
-    let mut watching = Watching::begin(metrics, (name, &scenario, seed), lookout);
-    let ended = run(setup, &mut watching, interrupts).await;
-    watching.ended(&ended);
-    match ended {
+    match metered(metrics, name, setup, lookout, interrupts).await {
         Ok(result) => {
             let replay = with_hints(&replay, &result.preflight.told);
             let scenario_name = name.to_owned();

@@ -100,7 +100,7 @@ impl Family {
             }
             Points::Histogram(points) => points.iter().try_for_each(|(labels, times)| {
                 let buckets: Vec<_> = times.buckets().map(|(bound, count)| (in_seconds(bound), count)).collect();
-                let sum = in_seconds(Some(times.sum_us));
+                let sum = in_seconds(Some(times.sum_us()));
                 encoder.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum, times.count(), &buckets, None)
             }),
             Points::Info(points) => points.iter().try_for_each(|labels| encoder.encode_info(labels)),

@@ -2,15 +2,17 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::SystemTime,
 };
 
 use crate::{
-    recorder::{Measured, Patterns},
+    recorder::{Measured, Patterns, Violating},
     run::{Glance, Progress, RunResult, cpu_us},
     verdict::{Judged, Missed, Verdict},
 };
-use oracle::{VIOLATIONS_KEPT, Violation, ViolationKind, diagnosis::Cause};
+use oracle::{VIOLATIONS_KEPT, Violation, ViolationKind, diagnosis::Cause, history::Entry};
 use workload::scenario::Scenario;
 
 /// The metrics of this process. Whoever has a copy of it reads and writes the same.
@@ -26,6 +28,24 @@ pub(super) struct Values {
     pub(super) is_final: bool,
     /// CPU time of this process, in µs.
     pub(super) cpu_us: u64,
+    /// What a person is to know, until it is told.
+    note: Option<String>,
+    #[cfg(feature = "otlp")]
+    has_noted: bool,
+    /// Who takes the sequence of each violation, with the name of its scenario.
+    violating: Option<Tell>,
+}
+
+/// Takes a violation of a scenario's run, and what happened in its sequence.
+#[derive(Clone)]
+pub(super) struct Tell(Arc<TellSequence>);
+
+type TellSequence = dyn Fn(&str, &Violation, Vec<Entry>) + Send + Sync;
+
+impl fmt::Debug for Tell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tell")
+    }
 }
 
 /// The runs of one scenario: the one that goes on, or the last one, and what those before it counted.
@@ -35,6 +55,9 @@ pub(super) struct Run {
     pub(super) seed: String,
     before: Counted,
     now: Counted,
+    /// When the run began, once that is known.
+    #[cfg_attr(not(feature = "otlp"), allow(dead_code, reason = "only OTLP tells times of day"))]
+    pub(super) began: Option<SystemTime>,
     pub(super) levels: Levels,
     pub(super) verdict: Option<Verdict>,
     /// The words of each threshold, and whether it is missed.
@@ -69,6 +92,32 @@ impl Metrics {
         // Between two looks the system may divide the time anew, and tell less.
         values.cpu_us = values.cpu_us.max(cpu_us());
         values.clone()
+    }
+
+    /// Has the sequences of violations told, too. It waits for nobody.
+    #[cfg_attr(not(feature = "otlp"), allow(dead_code, reason = "only OTLP tells sequences"))]
+    pub(super) fn tell_sequences(&self, tell: impl Fn(&str, &Violation, Vec<Entry>) + Send + Sync + 'static) {
+        self.locked().violating = Some(Tell(Arc::new(tell)));
+    }
+
+    /// Who takes the sequences of a scenario's violations, if anybody does.
+    pub(super) fn violating(&self, scenario: &str) -> Option<Violating> {
+        let (Tell(tell), scenario) = (self.locked().violating.clone()?, scenario.to_owned());
+        Some(Violating::new(move |violation, entries| tell(&scenario, violation, entries)))
+    }
+
+    /// Has this told to a person, unless something was noted before.
+    #[cfg(feature = "otlp")]
+    pub(super) fn note(&self, what: String) {
+        let mut values = self.locked();
+        if !std::mem::replace(&mut values.has_noted, true) {
+            values.note = Some(what);
+        }
+    }
+
+    /// What a person is to know and was not told.
+    pub(crate) fn take_note(&self) -> Option<String> {
+        self.locked().note.take()
     }
 
     /// No run comes any more.
@@ -109,6 +158,9 @@ impl Run {
     }
 
     pub(super) fn progress(&mut self, progress: &Progress) {
+        if self.began.is_none() && !progress.elapsed.is_zero() {
+            self.began = SystemTime::now().checked_sub(progress.elapsed);
+        }
         self.levels.in_flight = progress.waiting();
         self.levels.slots_taken = progress.slots_taken;
         self.levels.starts_waiting = progress.starts_waiting;

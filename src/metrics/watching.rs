@@ -37,12 +37,17 @@ impl<'o> Watching<'o> {
     }
 
     /// What a run has to tell so that there is something to watch.
-    pub(crate) fn asks(metrics: Option<&Metrics>, so_far: SoFar) -> SoFar {
-        if metrics.is_none() {
-            return so_far;
-        }
+    pub(crate) fn asks(metrics: Option<&Metrics>, scenario: &str, so_far: SoFar) -> SoFar {
+        let Some(metrics) = metrics else { return so_far };
+        let violating = metrics.violating(scenario);
         let glance_every = so_far.glance_every.map_or(EVERY, |every| every.min(EVERY));
-        SoFar { glance_every: Some(glance_every), measures: true, judged_every: Some(JUDGED_EVERY), ..so_far }
+        SoFar {
+            glance_every: Some(glance_every),
+            measures: true,
+            judged_every: Some(JUDGED_EVERY),
+            violating,
+            ..so_far
+        }
     }
 
     /// Takes in how the run ended.
@@ -72,6 +77,9 @@ impl Observer for Watching<'_> {
 
     fn progress(&mut self, progress: &Progress) {
         self.tell(|run| run.progress(progress));
+        if let Some(note) = self.metrics.as_ref().and_then(Metrics::take_note) {
+            self.observer.trouble(&note);
+        }
         self.observer.progress(progress);
     }
 

@@ -39,13 +39,17 @@ const BOUNDS_US: [u64; BOUNDS] = [
 ];
 const BOUNDS: usize = 32;
 
-/// How many times are in each bucket, and their sum.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How many times are in each bucket, and their sums. The last bucket has no bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Distribution {
-    counts: [u64; BOUNDS],
-    /// How many are above the last bound.
-    above: u64,
-    pub(crate) sum_us: u64,
+    counts: [u64; BOUNDS + 1],
+    sums_us: [u64; BOUNDS + 1],
+}
+
+impl Default for Distribution {
+    fn default() -> Self {
+        Self { counts: [0; BOUNDS + 1], sums_us: [0; BOUNDS + 1] }
+    }
 }
 
 impl Distribution {
@@ -55,26 +59,48 @@ impl Distribution {
         for recorded in histogram.iter_recorded() {
             let (us, count) = (recorded.value_iterated_to(), recorded.count_at_value());
             let place = BOUNDS_US.partition_point(|bound| *bound < us);
-            *self.counts.get_mut(place).unwrap_or(&mut self.above) += count;
-            self.sum_us = self.sum_us.saturating_add(histogram.median_equivalent(us).saturating_mul(count));
+            self.counts[place] += count;
+            let sum = &mut self.sums_us[place];
+            *sum = sum.saturating_add(histogram.median_equivalent(us).saturating_mul(count));
         }
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
-        self.above += other.above;
-        self.sum_us = self.sum_us.saturating_add(other.sum_us);
+        self.sums_us.iter_mut().zip(&other.sums_us).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
     }
 
-    /// The upper bound of each bucket in µs, and how many times lie in it alone; the last bucket has no bound.
+    /// The upper bound of each bucket in µs, and how many times lie in it alone.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
-        let bounded = BOUNDS_US.iter().zip(&self.counts).map(|(bound, count)| (Some(*bound), *count));
-        bounded.chain([(None, self.above)])
+        BOUNDS_US.into_iter().map(Some).chain([None]).zip(self.counts)
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.buckets().map(|(_, count)| count).sum()
+        self.counts.iter().sum()
     }
+
+    /// The sum of all times, in µs.
+    pub(crate) fn sum_us(&self) -> u64 {
+        self.sums_us.iter().fold(0, |all, sum| all.saturating_add(*sum))
+    }
+
+    /// What was added since an earlier look: for each bucket a time in µs that lies in it, and how many times. Together they have the sum of
+    /// what was added.
+    #[cfg_attr(not(feature = "otlp"), allow(dead_code, reason = "only OTLP records times again"))]
+    pub(crate) fn since(&self, earlier: &Self) -> impl Iterator<Item = (u64, u64)> {
+        let lower = [0].into_iter().chain(BOUNDS_US).map(|bound| bound + 1);
+        let upper = BOUNDS_US.into_iter().chain([u64::MAX]);
+        let counts = self.counts.into_iter().zip(earlier.counts).map(|(now, then)| now.saturating_sub(then));
+        let sums = self.sums_us.into_iter().zip(earlier.sums_us).map(|(now, then)| now.saturating_sub(then));
+        let each = lower.zip(upper).zip(counts.zip(sums)).filter(|(_, (count, _))| *count > 0);
+        each.map(|((lower, upper), (count, sum))| ((sum / count).clamp(lower, upper), count))
+    }
+}
+
+/// The bounds of the buckets, in µs.
+#[cfg_attr(not(feature = "otlp"), allow(dead_code, reason = "the text has them with the buckets"))]
+pub(crate) fn bounds_us() -> impl Iterator<Item = u64> {
+    BOUNDS_US.into_iter()
 }
 
 impl From<&Times> for Distribution {
@@ -151,7 +177,9 @@ mod tests {
         let mut now = Now::new(&[]);
         let count = now.of(0, None).next().expect("there is one");
         count.counted = Counted { requests: 1, good: us.len() as u64, ..Counted::default() };
-        us.iter().for_each(|us| count.times.step.record(0, us * 1000));
+        for us in us {
+            count.times.step.record(0, us * 1000);
+        }
         Second { number, interval: now.end().expect("something").interval, parts: Vec::new() }
     }
 
@@ -175,7 +203,13 @@ mod tests {
         let told: Vec<_> = all.buckets().filter(|(_, count)| *count > 0).collect();
         assert_eq!(told, [(Some(64), 2), (Some(128), 1), (Some(1_024), 1), (Some(1_448), 1), (None, 1)]);
         assert_eq!(all.count(), 6);
-        assert!(all.sum_us.abs_diff(3_000_002_230) < 3_000_000, "{}", all.sum_us);
+        let added: Vec<_> = all.since(&Distribution::default()).collect();
+        let expected = [(32, 2), (65, 1), (1_000, 1), (1_100, 1), (3_000_000_000, 1)];
+        assert!(
+            added.iter().zip(expected).all(|(its, (us, count))| its.1 == count && its.0.abs_diff(us) <= us / 1000 + 1)
+        );
+        assert_eq!((added.len(), all.since(&all).count()), (expected.len(), 0), "{added:?}");
+        assert!(all.sum_us().abs_diff(3_000_002_230) < 3_000_000, "{}", all.sum_us());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::recorder::{Glances, Measured, PastSecond, Patterns, Snapshots, Tally, Together};
+use crate::recorder::{Glances, Measured, PastSecond, Patterns, Snapshots, Tally, Together, Violating};
 use oracle::Seating;
 use workload::event::Nanos;
 
@@ -28,6 +28,8 @@ pub struct SoFar {
     pub measures: bool,
     /// How often it gets a result to judge by itself, if at all.
     pub judged_every: Option<Duration>,
+    /// Who takes the sequence of each violation, if anybody does.
+    pub violating: Option<Violating>,
 }
 
 /// A part of what a run has shown so far that is small, so that somebody can look at it a few times a second.

@@ -15,6 +15,8 @@ mod hunt;
 mod metrics;
 mod native_models;
 mod native_types;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod proto;
 mod server;
 mod silero;

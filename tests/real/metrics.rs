@@ -63,7 +63,7 @@ impl Prometheus {
 
     /// What it answers to a query: each series of the result.
     fn query(&self, query: &str) -> Vec<Value> {
-        let encoded: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let encoded = query.bytes().map(|byte| format!("%{byte:02x}")).collect::<Vec<_>>().concat();
         // To an older client it sends no chunks.
         let request = format!("GET /api/v1/query?query={encoded} HTTP/1.0\r\n\r\n");
         let answer = try_ask(connect(self.address), request.as_bytes()).expect("an answer");

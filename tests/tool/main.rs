@@ -30,6 +30,8 @@ mod metrics;
 mod model_repository;
 mod network;
 mod network_calls;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod pacing;
 mod pending;
 mod phases;

@@ -206,3 +206,11 @@ fn the_dashboard_asks_for_what_there_is_and_the_page_names_it() {
     let untold: Vec<_> = families.keys().filter(|name| !page.contains(&format!("`{name}`"))).collect();
     assert_eq!(untold, Vec::<&&str>::new(), "docs/METRICS.md has a row for each");
 }
+
+#[cfg(not(feature = "otlp"))]
+#[test]
+fn a_build_without_otlp_says_how_to_get_one() {
+    let (code, text) = told(&["--embedded", "--otlp"]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("--features otlp") && text.trim().lines().count() == 1, "{text}");
+}

@@ -113,6 +113,6 @@ fn what_runs_of_a_scenario_count_is_added_up_and_labels_are_escaped() {
 
 #[test]
 fn who_has_no_metrics_asks_the_run_for_nothing() {
-    let asked = Watching::asks(None, crate::run::SoFar::default());
+    let asked = Watching::asks(None, "test", crate::run::SoFar::default());
     assert!(asked.glance_every.is_none() && asked.judged_every.is_none() && !asked.measures);
 }
