@@ -8,6 +8,7 @@ mod files;
 mod flags;
 mod golden;
 mod history;
+mod metrics;
 mod proxy;
 mod replay;
 mod report;
@@ -39,6 +40,7 @@ pub use self::{
     flags::with_hints,
     golden::{CalibrateArgs, ExpectArgs, Expected, GoldenArgs, GoldenCommand, VerifyArgs},
     history::{CheckArgs, HistoryArgs},
+    metrics::MetricsArgs,
     proxy::ProxyArgs,
     replay::ReplayArgs,
     report::ReportArgs,
@@ -201,6 +203,9 @@ pub struct SuiteArgs {
     /// Print only violations and the table
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
+    /// Metrics for others.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// What is expected of the model.
     #[command(flatten)]
     pub expect: ExpectArgs,
@@ -283,6 +288,9 @@ pub struct StressArgs {
     /// What helps a run of hours.
     #[command(flatten)]
     pub soak: SoakArgs,
+    /// Metrics for others.
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Print also time limits, claims, and each population's times
     #[arg(long, conflicts_with = "quiet", help_heading = "Output")]
     pub wide: bool,

@@ -33,6 +33,8 @@ mod compare;
 mod reading;
 pub mod report;
 
+mod metrics;
+
 mod tui;
 
 pub mod commands;

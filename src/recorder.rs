@@ -4,6 +4,7 @@ mod collector;
 mod gauges;
 mod glance;
 mod goodput;
+mod measured;
 mod reach;
 mod series;
 mod snapshots;
@@ -14,12 +15,16 @@ pub(crate) mod trace;
 
 use std::{collections::VecDeque, mem, time::Duration};
 
+pub use self::collector::Violating;
 pub(crate) use self::collector::{Collected, Collector, Glances, Together};
 use self::gauges::parts_of;
 pub(crate) use self::gauges::{Found, Gauges};
 pub(crate) use self::glance::PastSeconds;
 pub use self::glance::{PastSecond, PatternCounts, Patterns};
 pub(crate) use self::goodput::NotGood;
+#[cfg(feature = "otlp")]
+pub(crate) use self::measured::bounds_us;
+pub(crate) use self::measured::{Distribution, Measured};
 use self::reach::{Here, Reach};
 #[cfg(test)]
 pub(crate) use self::series::Counted;

@@ -35,7 +35,7 @@ use self::{
     resources::{OpenFiles, ensure_program},
     shared::Shared,
 };
-pub use crate::recorder::{PastSecond, PatternCounts, Patterns};
+pub use crate::recorder::{PastSecond, PatternCounts, Patterns, Violating};
 use crate::{
     frame::{HistoryPlan, HistoryWritten},
     preflight::{Hints, Preflight},
@@ -55,6 +55,7 @@ use workload::{
 pub(crate) use self::disturbance::cannot_disturb;
 #[cfg(test)]
 pub(crate) use self::resources::too_few_files;
+pub(crate) use self::resources::{cpu_us, memory_now};
 pub use self::{
     absences::{Absence, Restarts},
     arrivals::Arrived,
@@ -153,6 +154,8 @@ pub trait Observer {
     fn checkpoint(&mut self, _so_far: RunResult) {}
     /// What the run has shown so far, to be told.
     fn verdict(&mut self, _so_far: RunResult) {}
+    /// What the run has shown so far, to be judged by the observer itself.
+    fn judged(&mut self, _so_far: &RunResult) {}
     /// The run was interrupted and waits for what is under way.
     fn interrupted(&mut self, _drain: Duration) {}
     /// The server went away; the run waits for it for so long.

@@ -12,7 +12,7 @@ import downloads
 from speech import wheel
 from triton import hosting, install
 
-from . import ending, executables
+from . import ending, executables, watchers
 from .results import Results
 
 ROOT = install.ROOT
@@ -36,6 +36,10 @@ WITHOUT_SERVER = {"lib", *executables.CRATES, "backend", "tool", *executables.BE
 # Tests that need the files of the wheel silero-vad.
 NEED_SILERO = ["silero_vad_answers_what_one_call_computes"]
 PYTHON, PAGE, BENCHMARKS, LONG = "python", "page", "benchmarks", "long"
+# Tests that need Prometheus, a collector of OpenTelemetry, and Grafana's own description of dashboards.
+NEED_PROMETHEUS = ["prometheus_reads_a_run_and_answers_the_queries_of_the_dashboard", "promtool_finds_nothing_wrong_with_the_metrics"]
+NEED_ROTEL = ["a_collector_gets_the_metrics_and_a_trace_of_each_sequence_with_a_violation"]
+NEED_GRAFANA = ["the_dashboard_has_only_what_grafana_knows"]
 # What a filter begins with.
 NAMES = [*executables.ORDER, *executables.BENCHES, PYTHON, PAGE, BENCHMARKS, LONG]
 # A step that takes longer is ended. Each of them takes a tenth of that on a quiet machine with two cores.
@@ -49,6 +53,17 @@ MEASUREMENTS = {
     "models": ["scripts/run-models"],
     "soak": ["scripts/soak", "10m", "-r", "42"],
 }
+# The tests of the feature `otlp`. The build has other features than that of the gate, so it takes minutes.
+OTLP = ["cargo", "test", "--locked", "--features", "otlp", "--test", "tool", "--test", "real", "otlp::", "--", "--include-ignored"]
+
+# What few tests need: the variable that names its folder for them, how it is fetched, what it is, and the tests.
+OPTIONAL = [
+    ("SEQUENCE_STRESS_SILERO", wheel.files, f"the Python package {wheel.SPECIFIERS[0]}", NEED_SILERO),
+    ("SEQUENCE_STRESS_PROMETHEUS", watchers.prometheus, f"the Debian package {watchers.PROMETHEUS}", NEED_PROMETHEUS),
+    ("SEQUENCE_STRESS_GRAFANA", watchers.grafana, f"the Python package {watchers.GRAFANA_SPECIFIERS[0]}", NEED_GRAFANA),
+]
+# The same in the long form alone.
+OPTIONAL_LONG = [("SEQUENCE_STRESS_ROTEL", watchers.rotel, f"the Python package {watchers.ROTEL_SPECIFIERS[0]}", NEED_ROTEL)]
 
 
 class CannotRun(Exception):
@@ -84,7 +99,7 @@ def missing_packages():
     return Missing(done.stdout)
 
 
-def fetch(missing, environment):
+def fetch(missing, environment, is_long=False):
     """Gets the servers and clients, so that no test's time limit has to allow for it; fills `environment`."""
     environment["SEQUENCE_STRESS_TRITONCLIENT"] = str(install.client_packages())
     for release in RELEASES:
@@ -99,25 +114,28 @@ def fetch(missing, environment):
         install.python_backend(RELEASES[0])
     for name in RUNTIMES:
         hosting.Runtime(name)
-    try:
-        wheel.files()
-    except downloads.InstallError as problem:
-        # The package index may no longer have it one day, and few tests need it.
-        say(problem)
-        missing.add(f"the Python package {wheel.SPECIFIERS[0]}", NEED_SILERO)
+    for variable, get, what, tests in OPTIONAL + (OPTIONAL_LONG if is_long else []):
+        try:
+            path = get()
+        except downloads.InstallError as problem:
+            # An index may no longer have it one day, and few tests need it.
+            say(problem)
+            missing.add(what, tests)
+        else:
+            environment[variable] = str(path)
 
 
 class Fetching(threading.Thread):
     """Fetches while something else is built."""
 
-    def __init__(self, missing):
+    def __init__(self, missing, is_long):
         super().__init__(daemon=True)
-        self.missing, self.environment, self.problem = missing, {}, None
+        self.missing, self.is_long, self.environment, self.problem = missing, is_long, {}, None
         self.start()
 
     def run(self):
         try:
-            fetch(self.missing, self.environment)
+            fetch(self.missing, self.environment, self.is_long)
         except Exception as problem:  # It is raised again where somebody waits.
             self.problem = problem
 
@@ -180,7 +198,7 @@ def run(filters, is_long=False, is_exact=False):
         with timed("packages", times):
             missing = missing_packages()
         needs_real = not filters or any(text.partition("::")[0] not in WITHOUT_SERVER for text in filters)
-        fetching = Fetching(missing) if needs_real else None
+        fetching = Fetching(missing, is_long) if needs_real else None
         with timed("build", times):
             built = executables.build()
         os.environ.update(built.environment())
@@ -213,7 +231,8 @@ def run(filters, is_long=False, is_exact=False):
         if is_wanted(BENCHMARKS):
             with timed(BENCHMARKS, times):
                 step(BENCHMARKS, ["scripts/bench", "quick"], results, limit)
-        for name, command in MEASUREMENTS.items() if is_long else ():
+        otlp = {"otlp": [*OTLP, *(word for test in missing.skips() for word in ("--skip", test))]}
+        for name, command in {**otlp, **MEASUREMENTS}.items() if is_long else ():
             if is_wanted(f"{LONG}::{name}"):
                 step(f"{LONG}::{name}", command, results, limit)
     except KeyboardInterrupt:

@@ -169,9 +169,9 @@ def python_library_folder():
     return once(package, lambda folder: unpack_debian_package(package, folder)) / f"usr/lib/{platform.machine()}-linux-gnu"
 
 
-def unpack_debian_package(package, folder):
-    """Unpacks a Debian package into `folder`, without installing it."""
-    with downloads.fetched([downloads.Debian(package)], HOME) as archives:
+def unpack_debian_package(package, folder, home=HOME):
+    """Unpacks a Debian package into `folder` within `home`, without installing it."""
+    with downloads.fetched([downloads.Debian(package)], home) as archives:
         unpack(archives, folder)
 
 

@@ -1,11 +1,13 @@
 //! Values of flags, read so that what is wrong with one says what is wanted.
 
 use std::{
+    net::SocketAddr,
     num::{NonZeroU32, NonZeroU64},
     str::FromStr,
     time::Duration,
 };
 
+use super::MetricsArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use workload::{
     endpoint::{Endpoint, Scheme},
@@ -31,6 +33,18 @@ pub(super) fn workers(text: &str) -> Result<NonZeroU32, String> {
 /// How iterations are spread over the time that a rate gives them.
 pub(super) fn arrivals() -> impl TypedValueParser<Value = Arrivals> {
     PossibleValuesParser::new(Arrivals::NAMES).map(|name| Arrivals::named(&name).expect("it is one of the names"))
+}
+
+/// `ADDRESS:PORT`, or `:PORT` for one that only this machine reaches.
+pub(super) fn listen(text: &str) -> Result<SocketAddr, String> {
+    let told = text.strip_prefix("localhost:").or_else(|| text.strip_prefix(':'));
+    let address = match told {
+        Some(port) => port.parse().ok().map(MetricsArgs::local),
+        None => text.parse().ok(),
+    };
+    address.ok_or_else(|| {
+        "give an IP address and a port, such as 127.0.0.1:9464, or :9464 for this machine alone".to_owned()
+    })
 }
 
 /// `HOST:PORT`, `http://HOST:PORT/metrics` or the same with `https`.
@@ -144,6 +158,21 @@ mod tests {
         }
         assert_eq!((seconds("0s"), seconds("2m")), (Ok(0), Ok(120)));
         assert!(seconds("1500ms").is_err() && seconds("-1s").is_err());
+    }
+
+    #[test]
+    fn an_address_to_listen_at_is_of_this_machine_alone_unless_it_names_another() {
+        for (text, expected) in [
+            (":9464", "127.0.0.1:9464"),
+            ("localhost:0", "127.0.0.1:0"),
+            ("0.0.0.0:9464", "0.0.0.0:9464"),
+            ("[::1]:9464", "[::1]:9464"),
+        ] {
+            assert_eq!(listen(text).map(|address| address.to_string()), Ok(expected.to_owned()), "{text}");
+        }
+        for text in ["", "9464", ":", ":65536", "host:9464", "127.0.0.1", "http://127.0.0.1:9464", ":-1"] {
+            assert!(listen(text).is_err_and(|why| why.starts_with("give an IP address")), "{text}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::{
 use super::{
     Failure as CommandFailure, WRONG_INPUT, github,
     golden::expected,
+    metrics::{Exported, metered},
     output::{ResultFile, check_different, print, say_error},
     progress::Display,
     resolve, runtime,
@@ -25,7 +26,7 @@ use crate::{
         Ended, Extent, Format, LimitResult, Summary, to_junit, write_limit_header, write_preflight, write_text,
         write_trial,
     },
-    run::{Observer, Progress, RunError, Setup, run},
+    run::{Observer, Progress, RunError, Setup},
 };
 use oracle::{Violation, golden::Golden};
 use reference::Server;
@@ -61,6 +62,7 @@ pub(super) fn find_limit(args: &StressArgs, range: Range) -> Result<u8, CommandF
     for note in args.endpoint.check_server(&scenario.target.model).map_err(CommandFailure::wrong_input)? {
         say_error(&note);
     }
+    let exported = Exported::start(&args.metrics)?;
     let server = args.endpoint.embedded.then(|| start_server(&args.endpoint, seed)).transpose()?;
     let golden = expected(&args.expect, &scenario, &args.endpoint, scenario.longest())?;
     let mut searching = Searching {
@@ -73,6 +75,7 @@ pub(super) fn find_limit(args: &StressArgs, range: Range) -> Result<u8, CommandF
         golden,
         replay: String::new(),
         trials: Vec::new(),
+        exported,
         saw_violation: Arc::default(),
     };
     let (search, ended) = searching.search(Search::among(loads))?;
@@ -103,6 +106,7 @@ pub(super) fn find_limit(args: &StressArgs, range: Range) -> Result<u8, CommandF
             code = if code == 1 { code } else { WRONG_INPUT };
         }
     }
+    searching.exported.finish();
     Ok(code)
 }
 
@@ -141,6 +145,7 @@ struct Searching<'a> {
     golden: Option<Arc<Golden>>,
     replay: String,
     trials: Vec<Trial>,
+    exported: Exported,
     saw_violation: Arc<AtomicBool>,
 }
 
@@ -213,7 +218,7 @@ impl Searching<'_> {
         };
         let ended = runtime()?.block_on(async {
             let interrupts = interrupts(Arc::clone(&self.saw_violation))?;
-            let ended = run(setup, &mut onlooker, interrupts).await;
+            let ended = metered(self.exported.metrics(), source.name(), setup, &mut onlooker, interrupts).await;
             ended.map_err(|error: RunError| CommandFailure::of_run(error, &scenario.target.endpoint))
         });
         onlooker.display.finish();

@@ -9,6 +9,7 @@ mod faults;
 mod find_limit;
 mod github;
 mod golden;
+mod metrics;
 mod output;
 mod pictured;
 mod plan;

@@ -23,6 +23,7 @@ use super::{
     find_limit::find_limit,
     github,
     golden::expected,
+    metrics::{Exported, metered},
     output::{Files, check_different, check_history_file, print, print_beside, say_error},
     pictured::{Scratch, pictured, tell_problem},
     progress::Display,
@@ -39,10 +40,10 @@ use crate::{
         Extent, LiveLines, Pictured, PlantedFault, Summary, describe_absence, verdict_and_why, write_preflight,
         write_text,
     },
-    run::{Absence, Asked, Glance, MemorySource, Observer, Progress, Restart, RunResult, Setup, SoFar, run},
+    run::{Absence, Asked, Glance, MemorySource, Observer, Progress, Restart, RunResult, Setup, SoFar},
     tui::{About, Judged, Stage, Wish},
 };
-use oracle::Violation;
+use oracle::{Violation, history};
 use reference::{Options, Planted, Server};
 use workload::{
     scenario::{Measure, Scenario, Source, Target},
@@ -95,6 +96,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     for note in args.endpoint.check_server(&scenario.target.model).map_err(CommandFailure::wrong_input)? {
         say_error(&note);
     }
+    let exported = Exported::start(&args.metrics)?;
     let server = args.endpoint.embedded.then(|| start_server(&args.endpoint, seed)).transpose()?;
     if let Some(server) = &server {
         scenario.target.embed(server.address, server.http);
@@ -128,20 +130,13 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         verdict_every: Some(if has_screen { VERDICT_ON_SCREEN_EVERY } else { VERDICT_EVERY }),
         verdict_asked: Asked::default(),
         glance_every: has_screen.then_some(GLANCE_EVERY),
+        ..SoFar::default()
     };
     let asked = so_far.verdict_asked.clone();
-    let recording =
-        args.history.options().or(scratch.as_ref().map(|scratch| scratch.options(SCRATCH))).map(|options| {
-            HistoryPlan {
-                options,
-                scenario_name: source.name().to_owned(),
-                replay: replay.clone(),
-                server: args.endpoint.server_setup(seed),
-            }
-        });
+    let options = args.history.options().or(scratch.as_ref().map(|scratch| scratch.options(SCRATCH)));
     let setup = Setup {
         fail_fast: args.fail_fast,
-        recording,
+        recording: options.map(|options| recording(options, args, &source, &replay, seed)),
         server_memory: server_memory(&args.endpoint, &scenario.target),
         golden: golden.clone(),
         pace: args.expect.pace,
@@ -152,7 +147,8 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         answer_questions(asked)?;
-        let ended = run(setup, &mut terminal, interrupts_or_wishes(saw_violation, wishes)?).await;
+        let interrupts = interrupts_or_wishes(saw_violation, wishes)?;
+        let ended = metered(exported.metrics(), source.name(), setup, &mut terminal, interrupts).await;
         ended.map_err(|error| match &server {
             Some(_) => CommandFailure::of_run(error, &"the embedded server"),
             None => CommandFailure::of_run(error, &scenario.target.endpoint),
@@ -171,7 +167,15 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         (None, Some(history)) => pictured(history, golden.as_ref(), summary.result.violations.iter().map(Accused::of)),
         (None, None) => Pictured::default(),
     };
-    Ok(files.write(&summary, &pictured, args.endpoint.server_setup(seed).as_ref(), args.quiet))
+    let exit_code = files.write(&summary, &pictured, args.endpoint.server_setup(seed).as_ref(), args.quiet);
+    exported.finish();
+    Ok(exit_code)
+}
+
+/// The history of a run.
+fn recording(options: history::Options, args: &StressArgs, source: &Source, replay: &str, seed: Seed) -> HistoryPlan {
+    let (scenario_name, replay) = (source.name().to_owned(), replay.to_owned());
+    HistoryPlan { options, scenario_name, replay, server: args.endpoint.server_setup(seed) }
 }
 
 /// What the faults that are planted in a server did in a run.

@@ -19,6 +19,7 @@ use self::board::{Board, Lookout};
 use super::{
     Failure as CommandFailure, github,
     golden::expected,
+    metrics::{Exported, metered},
     output::{ResultFile, check_different, print, say_error},
     pictured::{Scratch, tell_problem},
     runtime, seed_from_the_clock,
@@ -27,9 +28,10 @@ use super::{
 use crate::{
     cli::{SuiteArgs, with_hints},
     frame::HistoryPlan,
+    metrics::Metrics,
     preflight::Preflight,
     report::{Pictured, ScenarioOutcome, SuiteResult, Summary, counted, to_junit},
-    run::{RunError, Setup, cannot_disturb, run},
+    run::{RunError, Setup, cannot_disturb},
 };
 use oracle::golden::Golden;
 use reference::Options;
@@ -66,6 +68,7 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
     }
     let golden = expected(&args.expect, &first, &args.endpoint, longest(&chosen, args)?)?;
     let scratch = args.html.as_deref().map(Scratch::beside).transpose().map_err(CommandFailure::wrong_input)?;
+    let exported = Exported::start(&args.metrics)?;
     let began = Instant::now();
     let jobs = if args.endpoint.embedded { args.jobs.map_or(JOBS, std::num::NonZeroU32::get) } else { 1 };
     let suite = Suite {
@@ -73,6 +76,7 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
         seed,
         golden,
         scratch,
+        metrics: exported.metrics().cloned(),
         board: Board::new(args.quiet, &chosen),
         left: Mutex::new(chosen.into_iter().collect()),
         is_over: AtomicBool::new(false),
@@ -99,6 +103,7 @@ pub(super) fn suite(args: &SuiteArgs) -> Result<u8, CommandFailure> {
             code = if code == 1 { code } else { super::WRONG_INPUT };
         }
     }
+    exported.finish();
     Ok(code)
 }
 
@@ -150,6 +155,8 @@ struct Suite<'a> {
     golden: Option<Arc<Golden>>,
     /// Where histories are kept for a page.
     scratch: Option<Scratch>,
+    /// What the scenarios count, where somebody asks for it.
+    metrics: Option<Metrics>,
     board: Board,
     left: Mutex<VecDeque<Chosen>>,
     is_over: AtomicBool,
@@ -235,7 +242,7 @@ impl Suite<'_> {
         let mut lookout = self.board.lookout(place, Arc::clone(&self.saw_violation));
         let mut outcome = runtime()?.block_on(async {
             let interrupts = interrupts(Arc::clone(&self.saw_violation))?;
-            Box::pin(one(setup, (builtin.name, replay), &mut lookout, interrupts)).await
+            Box::pin(one(setup, (builtin.name, replay), (self.metrics.as_ref(), &mut lookout), interrupts)).await
         })?;
         if let (ScenarioOutcome::Run(summary), Some(server)) = (&mut outcome, &server) {
             summary.embedded = Some(planted_faults(endpoint, server, &summary.result));
@@ -248,7 +255,7 @@ impl Suite<'_> {
 async fn one(
     setup: Setup,
     (name, replay): (&str, String),
-    lookout: &mut Lookout<'_>,
+    (metrics, lookout): (Option<&Metrics>, &mut Lookout<'_>),
     interrupts: mpsc::Receiver<()>,
 ) -> Result<ScenarioOutcome, CommandFailure> {
     let scenario = setup.scenario.clone();
@@ -271,7 +278,7 @@ async fn one(
         return Ok(ScenarioOutcome::Skipped(why));
     }
     let seed = setup.seed;
-    match run(setup, lookout, interrupts).await {
+    match metered(metrics, name, setup, lookout, interrupts).await {
         Ok(result) => {
             let replay = with_hints(&replay, &result.preflight.told);
             let scenario_name = name.to_owned();

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     sync::mpsc::RecvTimeoutError,
     sync::{
         Arc,
@@ -24,7 +25,7 @@ use super::{
 };
 use oracle::{
     Explainer, LongestWait, Occupancy, Seating, Violation, ViolationKind,
-    history::{Scene, Spool},
+    history::{Entry, Scene, Spool},
 };
 use wire::simulation;
 use workload::{claim::Claims, event::Nanos};
@@ -37,6 +38,25 @@ const LOOK_IN_SIMULATION: Duration = Duration::from_millis(20);
 /// Where the threads leave little, for whoever looks a few times a second.
 pub(crate) type Glances = Snapshots<Patterns, Seating>;
 
+/// Takes a violation that is explained, with what happened in its sequence as far as it is kept. It has to be quick, and waits for nobody.
+#[derive(Clone)]
+pub struct Violating(Arc<TakeSequence>);
+
+type TakeSequence = dyn Fn(&Violation, Vec<Entry>) + Send + Sync;
+
+impl Violating {
+    /// Has this take them.
+    pub fn new(take: impl Fn(&Violation, Vec<Entry>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(take))
+    }
+}
+
+impl fmt::Debug for Violating {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Violating")
+    }
+}
+
 /// What collects, until all taps are gone.
 pub(crate) struct Collector {
     batches: Batches,
@@ -47,6 +67,7 @@ pub(crate) struct Collector {
     /// Where it leaves what was there for the model to execute.
     seconds: Seconds,
     spool: Option<Spool>,
+    violating: Option<Violating>,
     snapshots: Arc<Snapshots>,
     glances: Arc<Glances>,
     /// Where violations go. When it is full enough are kept already; all are counted.
@@ -96,11 +117,17 @@ impl Collector {
             snapshots,
             glances,
             spool,
+            violating: None,
             seen,
             began: Instant::now(),
             latest: 0,
             of_all: BTreeMap::new(),
         }
+    }
+
+    /// The same, where somebody takes the sequences of violations.
+    pub(crate) fn telling(self, violating: Option<Violating>) -> Self {
+        Self { violating, ..self }
     }
 
     /// Begins. It comes back when all is collected.
@@ -218,6 +245,9 @@ impl Collector {
     /// Hands on the next violation, if it is time for one.
     fn hand_on(&mut self, is_over: bool) -> bool {
         let Some(violation) = self.explainer.explained(self.began.elapsed(), is_over) else { return false };
+        if let Some(Violating(take)) = &self.violating {
+            take(&violation, self.explainer.sequence_of(&violation));
+        }
         let _ = self.seen.try_send(violation);
         true
     }

@@ -29,9 +29,21 @@ pub struct Patterns(pub Vec<PatternCounts>);
 
 impl Patterns {
     /// Those of a tally.
-    pub(super) fn of(tally: &Tally) -> Self {
+    pub(crate) fn of(tally: &Tally) -> Self {
         let both = tally.patterns.iter().zip(&tally.wrong);
         Self(both.map(|(counts, violations)| PatternCounts { counts: *counts, violations: *violations }).collect())
+    }
+
+    /// Adds what another run counted.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.merge(other);
+    }
+
+    /// The counts of all patterns together.
+    pub(crate) fn total(&self) -> Counts {
+        let mut total = Counts::default();
+        self.0.iter().for_each(|its| total.add(&its.counts));
+        total
     }
 
     /// Each pattern that was sent, in the order of the table.

@@ -104,7 +104,8 @@ impl Prepared {
             occupancy = occupancy.told_in_order();
         }
         let left_for = (Arc::clone(slots_taken), seconds.clone(), Arc::clone(snapshots), Arc::clone(glances));
-        (taps, Collector::new(batches, explainer, occupancy, left_for, spool, sender), seen)
+        let collector = Collector::new(batches, explainer, occupancy, left_for, spool, sender);
+        (taps, collector.telling(self.shared.setup.so_far.violating.clone()), seen)
     }
 }
 

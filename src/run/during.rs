@@ -127,11 +127,7 @@ impl<'r> Course<'r> {
             beside: Vec::new(),
             watch: Watch::new(),
             memory: Memory::default(),
-            watched: Watched::of(
-                &shared.setup.scenario,
-                shared.reconnects().is_some(),
-                shared.setup.so_far.glance_every.is_some(),
-            ),
+            watched: Watched::of(&shared.setup.scenario, shared.reconnects().is_some(), &shared.setup.so_far),
             timetable: Timetable::new(&shared.setup.so_far),
             absence: (false, 0),
         }
@@ -193,6 +189,9 @@ impl<'r> Course<'r> {
         for violation in self.alone.iter().cloned().chain(left) {
             result.add(violation, &mut ());
         }
+        if wanted.judged {
+            observer.judged(&result);
+        }
         if wanted.verdict {
             observer.verdict(result.clone());
         }
@@ -206,7 +205,9 @@ impl<'r> Course<'r> {
         let shared = self.shared;
         let Some((patterns, seating)) = self.timetable.look_for_glance(elapsed, &shared.glances) else { return };
         let now = shared.clock.now();
-        observer.glance(Glance { now, patterns, seating, seconds: self.watched.past_seconds(now) });
+        let (seconds, measured) = (self.watched.past_seconds(now), self.watched.measured());
+        let server_memory = self.watched.server_memory();
+        observer.glance(Glance { now, patterns, seating, seconds, measured, server_memory });
     }
 
     /// What the run has shown when no worker works any more.

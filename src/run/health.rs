@@ -18,11 +18,11 @@ pub use self::{
     memory::MemorySource,
 };
 use super::{
-    Progress,
+    Progress, SoFar,
     resources::{cpu_us, memory_now},
     shared::Shared,
 };
-use crate::recorder::{Found, Gauges, PastSecond, PastSeconds, Sample, Seconds, Series};
+use crate::recorder::{Found, Gauges, Measured, PastSecond, PastSeconds, Sample, Seconds, Series};
 use oracle::{
     Evidence, Subject, Violation, ViolationKind,
     diagnosis::{Cause, Clue, Explanation},
@@ -194,6 +194,10 @@ pub(super) struct Watched {
     gauges: Gauges,
     /// The seconds that are still to be told, where somebody looks at them.
     past: Option<PastSeconds>,
+    /// What the seconds have come to, where somebody adds that up.
+    measured: Option<Box<Measured>>,
+    /// The server's memory at the last look.
+    server_memory: Option<u64>,
     /// How much the run had done to the server by the last look, and when that was seen to be more than before.
     disturbances: u64,
     disturbed_at: Option<Nanos>,
@@ -223,10 +227,11 @@ pub(super) struct Concluded {
 }
 
 impl Watched {
-    /// Of a run of this scenario, which reconnects or does not. `tells_seconds`: whether somebody looks at each second that is over.
-    pub(super) fn of(scenario: &Scenario, reconnects: bool, tells_seconds: bool) -> Self {
-        let past = tells_seconds.then(PastSeconds::default);
-        Self { gauges: Gauges::of(scenario), reconnects, past, ..Self::default() }
+    /// Of a run of this scenario, which reconnects or does not, and of which the observer gets this while it goes on.
+    pub(super) fn of(scenario: &Scenario, reconnects: bool, so_far: &SoFar) -> Self {
+        let past = so_far.glance_every.is_some().then(PastSeconds::default);
+        let measured = so_far.measures.then(Box::default);
+        Self { gauges: Gauges::of(scenario), reconnects, past, measured, ..Self::default() }
     }
 
     /// Takes in a look. Returns the violations of the look before.
@@ -249,6 +254,7 @@ impl Watched {
             server_memory: look.taken.map(|its| its.bytes),
             server_cpu_us: look.taken.and_then(|its| its.cpu_us),
         };
+        self.server_memory = sample.server_memory;
         self.series.sample(sample);
         self.gauges.sample(&sample);
         if is_disturbed {
@@ -325,6 +331,9 @@ impl Watched {
             if let Some(past) = &mut self.past {
                 past.hold(&second);
             }
+            if let Some(measured) = &mut self.measured {
+                measured.hold(&second);
+            }
             self.gauges.hold(second);
         }
     }
@@ -332,6 +341,16 @@ impl Watched {
     /// The seconds that are over by now and were not told before.
     pub(super) fn past_seconds(&mut self, now: Nanos) -> Vec<PastSecond> {
         self.past.as_mut().map_or_else(Vec::new, |past| past.over(now))
+    }
+
+    /// What the seconds that the threads have left come to, where somebody adds that up.
+    pub(super) fn measured(&self) -> Option<Box<Measured>> {
+        self.measured.clone()
+    }
+
+    /// The server's memory at the last look, in bytes, where it is known.
+    pub(super) fn server_memory(&self) -> Option<u64> {
+        self.server_memory
     }
 
     /// Ends the run where a threshold that does so is missed by now.

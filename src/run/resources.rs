@@ -9,7 +9,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(super) use self::system::cpu_us;
+pub(crate) use self::system::cpu_us;
 use super::Setup;
 use workload::{
     conversation::{Act, Connection, Conversation, fresh_connections},
@@ -145,7 +145,7 @@ impl Memory {
 }
 
 /// The memory of this process, in bytes; none where the system does not tell.
-pub(super) fn memory_now() -> Option<u64> {
+pub(crate) fn memory_now() -> Option<u64> {
     memory_of_this_process("VmRSS:")
 }
 
@@ -175,7 +175,7 @@ mod system {
     }
 
     /// The CPU time that this process has used, user and system, in µs; zero where the system does not tell.
-    pub(in crate::run) fn cpu_us() -> u64 {
+    pub(crate) fn cpu_us() -> u64 {
         let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return 0 };
         let micros = |time: TimeVal| u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap_or(0);
         micros(usage.user_time()) + micros(usage.system_time())
@@ -189,7 +189,7 @@ mod system {
         u64::MAX
     }
 
-    pub(in crate::run) fn cpu_us() -> u64 {
+    pub(crate) fn cpu_us() -> u64 {
         0
     }
 }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::recorder::{Glances, PastSecond, Patterns, Snapshots, Tally, Together};
+use crate::recorder::{Glances, Measured, PastSecond, Patterns, Snapshots, Tally, Together, Violating};
 use oracle::Seating;
 use workload::event::Nanos;
 
@@ -24,6 +24,12 @@ pub struct SoFar {
     pub verdict_asked: Asked,
     /// How often it gets a glance, if at all.
     pub glance_every: Option<Duration>,
+    /// Whether a glance has what was measured since the run began, too.
+    pub measures: bool,
+    /// How often it gets a result to judge by itself, if at all.
+    pub judged_every: Option<Duration>,
+    /// Who takes the sequence of each violation, if anybody does.
+    pub violating: Option<Violating>,
 }
 
 /// A part of what a run has shown so far that is small, so that somebody can look at it a few times a second.
@@ -37,6 +43,10 @@ pub struct Glance {
     pub seating: Seating,
     /// The seconds that are over since the glance before, the oldest first.
     pub seconds: Vec<PastSecond>,
+    /// What was measured so far, where that is wanted.
+    pub(crate) measured: Option<Box<Measured>>,
+    /// The server's memory at the last look, in bytes, where its source is known.
+    pub server_memory: Option<u64>,
 }
 
 /// A question that is answered once, however often it was asked meanwhile.
@@ -59,6 +69,7 @@ impl Asked {
 pub(super) struct Wanted {
     pub(super) checkpoint: bool,
     pub(super) verdict: bool,
+    pub(super) judged: bool,
 }
 
 /// What is wanted at present, and what will be.
@@ -67,6 +78,7 @@ pub(super) struct Timetable {
     setup: SoFar,
     next_checkpoint: Option<Duration>,
     next_verdict: Option<Duration>,
+    next_judged: Option<Duration>,
     /// What the threads were asked for, and have not answered.
     wanted: Wanted,
     next_glance: Option<Duration>,
@@ -79,6 +91,7 @@ impl Timetable {
         Self {
             next_checkpoint: setup.checkpoint_every,
             next_verdict: setup.verdict_every,
+            next_judged: setup.judged_every,
             next_glance: setup.glance_every,
             setup: setup.clone(),
             wanted: Wanted::default(),
@@ -92,6 +105,7 @@ impl Timetable {
         self.wanted.checkpoint |= is_due(&mut self.next_checkpoint, self.setup.checkpoint_every, elapsed);
         self.wanted.verdict |= is_due(&mut self.next_verdict, self.setup.verdict_every, elapsed);
         self.wanted.verdict |= self.setup.verdict_asked.take();
+        self.wanted.judged |= is_due(&mut self.next_judged, self.setup.judged_every, elapsed);
         if self.wanted != before {
             snapshots.ask();
         }
@@ -141,7 +155,7 @@ mod tests {
             checkpoint_every: Some(seconds(60)),
             verdict_every: Some(seconds(150)),
             verdict_asked: asked.clone(),
-            glance_every: None,
+            ..SoFar::default()
         });
         let snapshots: Snapshots = Snapshots::new(0);
         let mut look = |at| {

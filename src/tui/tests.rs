@@ -95,6 +95,7 @@ fn calm() -> State {
         patterns: Patterns(patterns),
         seating: Seating { seated: (0..6).map(seated).collect(), waiting: (0..2).map(waiting).collect() },
         seconds: (0..88).map(second).collect(),
+        ..Glance::default()
     });
     news.progress(progress(0), "18 s left".to_owned());
     let why = "28084 responses checked, no violations".to_owned();
@@ -181,6 +182,7 @@ fn a_backlog_and_responses_that_are_not_good() {
         seating: Seating { seated: (0..8).map(seated).collect(), waiting: (0..16).map(waiting).collect() },
         seconds: (88..90).map(second).collect(),
         patterns: state.glance.patterns.clone(),
+        ..Glance::default()
     });
     news.progress(Progress { slots_taken: 8, starts_waiting: 70, ..progress(0) }, "time left unknown".to_owned());
     let why = "the run missed the claim idle-reap".to_owned();

@@ -12,8 +12,11 @@ mod decoupled;
 mod hosting;
 mod http;
 mod hunt;
+mod metrics;
 mod native_models;
 mod native_types;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod proto;
 mod server;
 mod silero;

@@ -26,9 +26,12 @@ mod history;
 mod layers;
 mod limit;
 mod mean_step;
+mod metrics;
 mod model_repository;
 mod network;
 mod network_calls;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod pacing;
 mod pending;
 mod phases;

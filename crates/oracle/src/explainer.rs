@@ -8,7 +8,10 @@ use crate::{
     history::{Begun, Entry, Scene},
     nanos,
 };
-use workload::event::Nanos;
+use workload::{
+    event::{EventKind, Nanos},
+    sequence::RequestId,
+};
 
 /// How many violations are kept with their evidence; all are counted.
 pub const VIOLATIONS_KEPT: usize = 1000;
@@ -115,6 +118,21 @@ impl Explainer {
             self.scene = Some(Scene { entries, before: self.begun.iter().copied().collect() });
         }
         Some(violation)
+    }
+
+    /// What was sent of the sequence that a violation concerns, and what was received, in order of time and as far as it is kept. Nothing where
+    /// no request is concerned.
+    pub fn sequence_of(&mut self, violation: &Violation) -> Vec<Entry> {
+        let Some(request) = violation.request().filter(|_| violation.aside().is_none()) else { return Vec::new() };
+        self.sort();
+        let is_its = |id: RequestId| RequestId { step: request.step, ..id } == request;
+        let concerns = |entry: &&Entry| match &entry.what {
+            EventKind::Sent(step) => is_its(step.request),
+            EventKind::Answered(id, ..) => is_its(*id),
+            EventKind::Received(received) => received.request().is_some_and(is_its),
+            _ => false,
+        };
+        self.sorted.iter().filter(concerns).cloned().collect()
     }
 
     /// What happened around the first violation; without one, at the end.

@@ -168,3 +168,21 @@ fn without_a_violation_the_scene_is_the_end_and_what_began_has_a_limit() {
     assert_eq!(scene.before.len(), BEGUN);
     assert_eq!(scene.before.last().map(|begun| begun.at < scene.entries[0].at), Some(true));
 }
+
+#[test]
+fn the_sequence_of_a_violation_is_told_in_order_of_time() {
+    let mut explainer = explainer();
+    for entry in [sent(10 * MS, 1), sent(5 * MS, 0), answered(20 * MS, 1), answered(15 * MS, 0)] {
+        explainer.one(entry);
+    }
+    let context = ContextId { worker: 0, context: 1 };
+    explainer.one(entry(30 * MS, 1, EventKind::Closed));
+    let of_request =
+        Violation { place: Some(Place::new(context, id(), None).of_request(request(1))), ..violation(20 * MS, 1) };
+    assert_eq!(explainer.sequence_of(&of_request), [sent(10 * MS, 1), answered(20 * MS, 1)]);
+    let other = RequestId { sequence: 1, ..request(1) };
+    let of_another =
+        Violation { place: Some(Place::new(context, id(), None).of_request(other)), ..violation(20 * MS, 1) };
+    assert_eq!(explainer.sequence_of(&of_another), []);
+    assert_eq!(explainer.sequence_of(&violation(20 * MS, 1)), [], "it concerns no request");
+}
