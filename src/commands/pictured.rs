@@ -88,6 +88,7 @@ pub(super) fn pictured(
 pub(super) fn of(lanes: Lanes, checked: &Checked, violations: impl IntoIterator<Item = Accused>) -> Pictured {
     let damage = checked.damage.as_ref().map(|damage| format!("the history is damaged or cut off: {damage}"));
     let left_out = checked.footer.as_ref().filter(|footer| footer.kept.left_out + footer.kept.lost > 0);
-    let parts = left_out.map(|_| "the history has only parts of the run: --history FILE --history-keep all keeps all of it".to_owned());
+    let parts = left_out
+        .map(|_| "the history has only parts of the run: --history FILE --history-keep all keeps all of it".to_owned());
     Pictured { lanes: Some(lanes.conclude(violations).packed()), note: damage.or(parts) }
 }

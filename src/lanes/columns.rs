@@ -88,7 +88,7 @@ enum Shown {
     Text(String),
 }
 
-/// The default level, 6, takes twice as long, and saves a twentieth.
+/// The default level, 6, makes a page smaller by 4 % alone.
 const LEVEL: Compression = Compression::new(3);
 /// So much text is packed at a time.
 const TEXT_BYTES: usize = 1 << 16;
