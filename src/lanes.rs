@@ -123,7 +123,9 @@ struct Sequence {
     /// The slot that the model saw.
     slot: Option<u32>,
     violations: u32,
+    /// The last steps, and earlier ones that a violation is near.
     steps: VecDeque<StepSeen>,
+    near: Vec<StepSeen>,
     /// Steps that were sent, those included that are not kept.
     sent: u32,
 }
@@ -155,6 +157,8 @@ impl Accused {
 pub(crate) struct Lanes {
     slots: Option<u32>,
     idle_limit: Option<Nanos>,
+    /// Whether the model said in which slot it saw a step.
+    told: bool,
     /// Those near a violation that are no longer among the last ones.
     near: Vec<Sequence>,
     last: VecDeque<Sequence>,
@@ -197,6 +201,8 @@ impl Follower for Lanes {
         // What happened meanwhile nobody knows.
         for key in self.current.drain().map(|(_, key)| key).collect::<Vec<_>>() {
             self.close(key, from, End::Open);
+            // One that goes on behind the gap is drawn from there on.
+            self.places.remove(&key);
         }
         self.until = self.until.max(until);
     }
@@ -216,6 +222,14 @@ impl Follower for Lanes {
 
     fn violation(&mut self, violation: &Violation) {
         self.violations.insert(violation.at_ns);
+    }
+}
+
+/// The slot in which the model says that it saw the step.
+fn sequence_slot(entry: &Entry) -> Option<u32> {
+    match &entry.what {
+        EventKind::Answered(_, _, seen) => seen.and_then(Seen::slot),
+        _ => None,
     }
 }
 
@@ -268,7 +282,8 @@ impl Lanes {
     }
 
     fn sent(&mut self, entry: &Entry, step: Step) {
-        if step.is_first() {
+        // Of one without its first step the history has lost that one, or a bound.
+        if step.is_first() || !self.places.contains_key(&key(step.request)) {
             self.places.insert(key(step.request), Kept::Last(self.left + self.last.len()));
             self.last.push_back(Sequence::new(entry, step));
         }
@@ -285,19 +300,37 @@ impl Lanes {
             return;
         }
         sequence.steps.push_back(StepSeen { step, sent: entry.at, settled: None, answer: None, slot: None });
-        if sequence.steps.len() > STEPS_OF_ONE {
-            sequence.steps.pop_front();
-        } else {
-            self.kept_steps += 1;
+        self.kept_steps += 1;
+        let sequence = self.sequence(key(step.request)).expect("it is there");
+        if sequence.steps.len() > STEPS_OF_ONE
+            && let Some(first) = sequence.steps.pop_front()
+        {
+            self.kept_steps -= 1;
+            if self.is_near_time(first.sent, first.sent) {
+                self.keep_near(first);
+            }
         }
         self.make_room();
+    }
+
+    /// Keeps a step that a violation is near beside the last ones of its sequence.
+    fn keep_near(&mut self, step: StepSeen) {
+        let Some(sequence) = self.sequence(key(step.step.request)) else { return };
+        if sequence.near.len() < STEPS_OF_ONE {
+            sequence.near.push(step);
+            self.kept_steps += 1;
+        }
     }
 
     fn settled(&mut self, entry: &Entry, settled: &Settled) {
         let (key, idle) = (key(settled.step.request), self.idle_limit);
         let Some(sequence) = self.sequence(key) else { return };
         let is_reaped = sequence.settled(entry, settled, idle);
-        if settled.step.start && settled.outcome == Outcome::Completed {
+        let is_open = sequence.end == End::Open;
+        self.told |= sequence_slot(entry).is_some();
+        // One that goes on behind a gap has no START there.
+        let begins = settled.step.start || is_open && !self.current.contains_key(&entry.context);
+        if begins && settled.outcome == Outcome::Completed {
             let before = self.current.insert(entry.context, key).filter(|before| *before != key);
             if let Some(before) = before {
                 self.close(before, settled.sent_at, End::Replaced);
@@ -336,13 +369,19 @@ impl Lanes {
             }
             let Some(oldest) = self.last.pop_front() else { return };
             self.left += 1;
+            // Behind a gap another one has the same key.
+            let is_known = matches!(self.places.get(&oldest.key), Some(Kept::Last(number)) if number + 1 == self.left);
             if self.is_near(&oldest) && self.near.len() < NEAR_MAX {
-                self.places.insert(oldest.key, Kept::Near(self.near.len()));
+                if is_known {
+                    self.places.insert(oldest.key, Kept::Near(self.near.len()));
+                }
                 self.near.push(oldest);
             } else {
-                self.kept_steps -= oldest.steps.len();
-                self.past_steps -= oldest.steps.len();
-                self.places.remove(&oldest.key);
+                self.kept_steps -= oldest.kept();
+                self.past_steps -= oldest.kept();
+                if is_known {
+                    self.places.remove(&oldest.key);
+                }
                 self.left_out += 1;
             }
         }
@@ -354,20 +393,22 @@ impl Lanes {
     /// The first sequence that is not past is past now.
     fn pass(&mut self) {
         let place = self.past - self.left;
-        let steps = self.last[place].steps.len();
+        let steps = self.last[place].kept();
         if self.is_near(&self.last[place]) && self.past_steps + steps <= NEAR_STEPS_MAX {
             self.past_steps += steps;
         } else {
-            self.last[place].steps = VecDeque::new();
+            (self.last[place].steps, self.last[place].near) = Default::default();
             self.kept_steps -= steps;
         }
         self.past += 1;
     }
 
     fn is_near(&self, sequence: &Sequence) -> bool {
-        let from = sequence.begun.saturating_sub(NEAR);
-        let until = sequence.over.unwrap_or(sequence.begun).saturating_add(NEAR);
-        self.violations.range(from..=until).next().is_some()
+        self.is_near_time(sequence.begun, sequence.over.unwrap_or(sequence.begun))
+    }
+
+    fn is_near_time(&self, from: Nanos, until: Nanos) -> bool {
+        self.violations.range(from.saturating_sub(NEAR)..=until.saturating_add(NEAR)).next().is_some()
     }
 }
 
@@ -387,8 +428,14 @@ impl Sequence {
             slot: None,
             violations: 0,
             steps: VecDeque::new(),
+            near: Vec::new(),
             sent: 0,
         }
+    }
+
+    /// How many of its steps are kept.
+    fn kept(&self) -> usize {
+        self.steps.len() + self.near.len()
     }
 
     /// Takes in what became of a step; returns whether that shows that the server ended the sequence because it was idle.
@@ -410,9 +457,7 @@ impl Sequence {
         match settled.outcome {
             Outcome::Completed => {
                 self.executed = self.executed.max(Some(settled.sent_at));
-                if settled.step.start {
-                    self.held = Some(entry.at);
-                }
+                self.held = self.held.or(Some(entry.at));
                 if settled.step.end {
                     self.ended = Some(entry.at);
                     self.close(self.end_sent.unwrap_or(entry.at), End::Ended);

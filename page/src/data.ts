@@ -41,9 +41,11 @@ export interface SequenceColumns {
     violations: number[];
     step: number[];
     steps: number[];
+    sent: number[];
 }
 
 export interface StepColumns {
+    number: number[];
     sent: number[];
     took: number[];
     value: (number | string | null)[];

@@ -18,8 +18,8 @@ function isTable(table: object): boolean {
     return lengths.size === 1 && !lengths.has(-1);
 }
 
-const SEQUENCES = "worker context number id pattern end lane begun held over violations step steps".split(" ");
-const STEPS = "sent took value answer outcome flags slot".split(" ");
+const SEQUENCES = "worker context number id pattern end lane begun held over violations step steps sent".split(" ");
+const STEPS = "number sent took value answer outcome flags slot".split(" ");
 const MARKS = "at kind sequence violation text".split(" ");
 
 /** Checks the form of unpacked data; returns what is wrong with it, or `null`. */

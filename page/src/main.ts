@@ -27,7 +27,12 @@ function showSuite(report: Report, result: Result, prefix: string): Show {
             }
             const id = `${prefix}-s${place + 1}`;
             const name = typeof scenario["name"] === "string" ? scenario["name"] : `scenario ${place + 1}`;
-            const own: Result = { name, document, lanes: [result.lanes[place] ?? null], lanesNote: result.lanesNote };
+            const own: Result = {
+                name,
+                document,
+                lanes: [result.lanes[place] ?? null],
+                lanesNote: result.lanesNotes?.[place] ?? result.lanesNote,
+            };
             return [folded(id, name, own, "h3", (inner) => showRun(inner, report, own, id, true))];
         });
         fill(

@@ -36,16 +36,16 @@ const WHY: Readonly<Record<Lifeline["why"], string>> = {
 function words({ step, isResponse, isAccused }: Message, { seen, hasSums }: Words): string {
     if (!isResponse) {
         const flags = [step.isStart && "START", step.isEnd && "END"].filter((flag) => flag !== false);
-        return [`#${step.place + 1}`, ...flags, step.value === null ? "" : String(step.value)].join(" ").trim();
+        return [`#${step.number + 1}`, ...flags, step.value === null ? "" : String(step.value)].join(" ").trim();
     }
     if (isAccused && step.answer === null && seen !== "") {
-        return `#${step.place + 1}: ${seen}`;
+        return `#${step.number + 1}: ${seen}`;
     }
     if (hasSums && step.answer === null && step.outcome === "completed") {
-        return `#${step.place + 1}: no sum`;
+        return `#${step.number + 1}: no sum`;
     }
     const answer = step.answer === null ? step.outcome : String(step.answer);
-    return `#${step.place + 1} = ${step.outcome === "completed" || step.answer === null ? answer : `${step.outcome}: ${answer}`}`;
+    return `#${step.number + 1} = ${step.outcome === "completed" || step.answer === null ? answer : `${step.outcome}: ${answer}`}`;
 }
 
 interface Row {

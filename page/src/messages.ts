@@ -126,7 +126,7 @@ function messagesOf(model: LaneModel, { row }: Lifeline, line: number, accused: 
 function isNear(message: Message, accusedPlace: number | null): boolean {
     return (
         message.line === 0 &&
-        (message.step.isStart || (accusedPlace !== null && Math.abs(message.step.place - accusedPlace) <= OWN_STEPS))
+        (message.step.isStart || (accusedPlace !== null && Math.abs(message.step.number - accusedPlace) <= OWN_STEPS))
     );
 }
 

@@ -67,8 +67,9 @@ function emptyLanes(slots: number, told: boolean): LaneData {
             violations: [],
             step: [],
             steps: [],
+            sent: [],
         },
-        steps: { sent: [], took: [], value: [], answer: [], outcome: [], flags: [], slot: [] },
+        steps: { number: [], sent: [], took: [], value: [], answer: [], outcome: [], flags: [], slot: [] },
         marks: { at: [], kind: [], sequence: [], violation: [], text: [] },
     };
 }
@@ -150,6 +151,7 @@ class Simulation {
             if (isWrong) {
                 this.wrong.push({ row, step, at: response, expected: sum, value, steps: length });
             }
+            steps.number.push(step);
             steps.sent.push(time - begun);
             steps.took.push(response - time);
             steps.value.push(value);
@@ -185,6 +187,7 @@ class Simulation {
         sequences.violations.push(this.wrong.filter((its) => its.row === row).length);
         sequences.step.push(first);
         sequences.steps.push(length);
+        sequences.sent.push(length);
         this.count(name, "sequences");
         this.count(name, "sequences_as_designed");
         this.lanes.until_us = Math.max(this.lanes.until_us, over);

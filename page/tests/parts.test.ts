@@ -173,22 +173,32 @@ test("phases, absences and committed faults are marks of the lanes", () => {
     assert.deepEqual([...new LaneModel(withMoments(lanes, {})).marks.keys()], [...before.keys()]);
 });
 
-test("a slot that nobody has while STARTs wait is told, and no other", () => {
+test("a slot that nobody has while STARTs wait for one is told, and no other", () => {
     const { lanes } = simulate({ sequences: 400 });
     assert.deepEqual(unusedSlots(new LaneModel(lanes)), []);
-    const { begun, held, over, lane } = lanes.sequences;
-    // The sequences of one slot end early, and each START waits for as long as its sequence goes on.
-    const middle = lane.map((its, row) => (its === 1 && row > 100 ? 0 : its));
-    const waits = held.map((its, row) => (row > 100 ? Math.max(its, (over[row] ?? 0) - 1) : its));
-    const changed = { ...lanes, sequences: { ...lanes.sequences, lane: middle, held: waits } };
+    // Fewer clients than slots: a START waits for its response alone.
+    assert.deepEqual(unusedSlots(new LaneModel(simulate({ sequences: 400, slots: 8, workers: 3 }).lanes)), []);
+    const lane = lanes.sequences.lane.map((its, row) => (its === 1 && row > 100 ? 0 : its));
+    const changed = { ...lanes, sequences: { ...lanes.sequences, lane } };
     const model = new LaneModel(changed);
     const [unused, ...others] = unusedSlots(model);
     assert.ok(unused && others.length === 0);
-    const last = lane.lastIndexOf(1, 100);
-    assert.deepEqual([unused.lane, unused.last], [1, last]);
-    assert.equal(unused.since, model.overAt(last));
-    assert.ok(unused.longest > 0 && begun.length > last);
+    const last = lanes.sequences.lane.lastIndexOf(1, 100);
+    assert.deepEqual([unused.lane, unused.last, unused.since], [1, last, model.overAt(last)]);
+    assert.ok(unused.waited > 0.2 && unused.waited <= 1, String(unused.waited));
+    // What was before a gap is not known.
+    const gap = lanes.until_us / 2;
+    const [behind] = unusedSlots(new LaneModel({ ...changed, gaps: [[gap - 1000, gap]] }));
+    assert.deepEqual([behind?.lane, behind?.since], [1, gap]);
     assert.deepEqual(unusedSlots(new LaneModel({ ...changed, told: false })), []);
+    assert.deepEqual(unusedSlots(new LaneModel({ ...changed, left_out: 1 })), []);
+});
+
+test("a step has its own number where the report lacks steps before it", () => {
+    const { lanes } = simulate({ sequences: 20 });
+    const number = lanes.steps.number.map((its) => its + 2400);
+    const model = new LaneModel({ ...lanes, steps: { ...lanes.steps, number } });
+    assert.equal(model.step(0, 0)?.requestId, `${model.nameOf(0)}-2400`);
 });
 
 test("damaged lane data are told", () => {

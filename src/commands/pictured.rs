@@ -3,7 +3,7 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use tempfile::TempDir;
@@ -22,6 +22,17 @@ use oracle::{
 /// The largest history that is kept for a page alone: what the page shows has a bound, too.
 const LIMIT: u64 = 256 << 20;
 
+/// The folders of histories that go with their pages.
+static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes what is there of such histories, where the process ends at once.
+pub(super) fn discard_all() {
+    for folder in FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        // Nothing more can be done for one that cannot be removed.
+        let _ = fs::remove_dir_all(folder);
+    }
+}
+
 /// A history that is kept as long as the page is not written.
 pub(super) struct Scratch {
     folder: TempDir,
@@ -38,6 +49,7 @@ impl Scratch {
         let folder = made.map_err(|error| {
             format!("cannot make a folder for the run's events beside {}: {error}; name another folder", page.display())
         })?;
+        FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).push(folder.path().to_owned());
         Ok(Self { folder })
     }
 

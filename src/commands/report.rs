@@ -1,7 +1,7 @@
 //! `sequence-stress report`: results as a page, as `JUnit` XML, as Markdown or as CSV.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{Read as _, Write as _},
     path::{Path, PathBuf},
     slice,
@@ -126,6 +126,7 @@ impl FirstLine {
             seed: Seed,
         }
         let unusable = |problem: &dyn std::fmt::Display| format!("{}: {problem}", history.display());
+        ensure_file(history).map_err(|problem| unusable(&problem))?;
         let (_, header) = Reader::open(history).map_err(|damage| unusable(&damage))?;
         let header: Header = serde_json::from_value(header).map_err(|error| unusable(&error))?;
         Ok(Self { started_at: header.origin.started_at, seed: header.seed })
@@ -196,9 +197,12 @@ impl Reading {
             Written::Run(run) => part.picture(&self.pictured(path, run)),
             Written::Hunt(hunt) => {
                 let run = |finding: &Finding| finding.result.as_ref().map(|run| self.pictured(path, run));
-                part.picture_each(hunt.findings.iter().map(|its| run(its).unwrap_or_default()));
+                part.picture_each(hunt.findings.iter().map(|its| (false, run(its).unwrap_or_default())));
             }
-            Written::Suite(_) | Written::Search(_) => {}
+            Written::Suite(_) | Written::Search(_) => {
+                let note = "this result names no history: --html of the command itself, or a run alone, has the slots";
+                part.lanes_note = Some(note.to_owned());
+            }
         }
         Ok(Read { part, written: Some(written), damage: None })
     }
@@ -236,8 +240,15 @@ fn accused(told: &Told) -> Accused {
     Accused::new(at_us.saturating_mul(1000), place)
 }
 
+/// Makes sure that reading comes to an end: a pipe may never have one.
+fn ensure_file(path: &Path) -> Result<(), String> {
+    let about = fs::metadata(path).map_err(|error| error.to_string())?;
+    if about.is_file() { Ok(()) } else { Err("it is no file".to_owned()) }
+}
+
 /// Whether a file is a history, by its first bytes.
 fn begins_as_history(path: &Path) -> Result<bool, String> {
+    ensure_file(path)?;
     let mut beginning = Vec::new();
     let file = File::open(path).map_err(|error| error.to_string())?;
     file.take(BEGINNING).read_to_end(&mut beginning).map_err(|error| error.to_string())?;

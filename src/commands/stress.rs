@@ -25,7 +25,7 @@ use super::{
     golden::expected,
     metrics::{Exported, metered},
     output::{Files, check_different, check_history_file, print, print_beside, say_error},
-    pictured::{Scratch, pictured, tell_problem},
+    pictured::{Scratch, discard_all, pictured, tell_problem},
     progress::Display,
     resolve, runtime,
     screen::restore,
@@ -263,6 +263,7 @@ fn interrupts_or_wishes(
         // Whoever presses q twice wants the report all the same.
         ends(&mut signals, &mut wishes, |wish| wish == Wish::Interrupt).await;
         restore();
+        discard_all();
         say_error("interrupted twice: ended at once, without a summary");
         std::process::exit(if saw_violation.load(Relaxed) { ENDED_WITH_VIOLATIONS } else { ENDED_AT_ONCE });
     });

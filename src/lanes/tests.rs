@@ -106,6 +106,52 @@ fn sequences_that_have_slots_at_a_time_are_in_lanes_of_their_own() {
 }
 
 #[test]
+fn a_sequence_that_goes_on_behind_a_gap_is_drawn_from_there_on() {
+    let mut lanes = lanes();
+    for (index, sent) in [(0, 0), (1, 10 * MS)] {
+        lanes.sends(sent, step(0, 0, index, 9));
+        lanes.answers([sent, sent + 2 * MS], step(0, 0, index, 9), Outcome::Completed, Some(1));
+    }
+    lanes.gap(20 * MS, 500 * MS);
+    // One that was there before, and one of which nothing is known before.
+    for worker in [0, 1] {
+        lanes.sends(600 * MS, step(worker, 0, 5, 9));
+        lanes.answers([600 * MS, 602 * MS], step(worker, 0, 5, 9), Outcome::Completed, Some(worker));
+    }
+    let data = lanes.data(&[Accused { at: 602 * MS, request: Some(step(0, 0, 5, 9).request) }]);
+    let sequences = &data["sequences"];
+    assert_eq!((&sequences["worker"], &sequences["begun"]), (&json!([0, 0, 1]), &json!([0, 600_000, 0])));
+    assert_eq!(
+        (&sequences["held"], &sequences["over"]),
+        (&json!([2_000, 2_000, 2_000]), &json!([20_000, 2_000, 2_000]))
+    );
+    assert_eq!((&sequences["violations"], &data["steps"]["number"]), (&json!([0, 1, 0]), &json!([0, 1, 5, 5])));
+    assert_eq!(data["told"], true);
+}
+
+#[test]
+fn the_steps_near_a_violation_are_kept_of_a_long_sequence() {
+    let mut lanes = lanes();
+    let all = u32::try_from(STEPS_OF_ONE).expect("few") * 3;
+    // The violation is a good while before the last steps.
+    let second = 1000 * MS;
+    for index in 0..all {
+        let sent = u64::from(index) * 20 * MS;
+        lanes.sends(sent, step(0, 0, index, all));
+        if index == 100 {
+            lanes.violations.insert(sent + MS);
+        }
+        lanes.answers([sent, sent + MS], step(0, 0, index, all), Outcome::Completed, None);
+    }
+    let data = lanes.data(&[]);
+    let numbers: Vec<_> = data["steps"]["number"].as_array().expect("a column").iter().map(place).collect();
+    // Within ten seconds of it are 500 steps behind it, and all before it.
+    assert!(numbers[..600].iter().copied().eq(0..600), "{:?}", &numbers[..600]);
+    assert_eq!((numbers.len(), data["sequences"]["sent"][0].clone()), (601 + STEPS_OF_ONE, json!(all)));
+    assert_eq!(NEAR, 10 * second);
+}
+
+#[test]
 fn an_exchange_of_the_server_is_one_mark() {
     let mut lanes = lanes();
     for (at, disturbance) in [(0, Disturbance::Begins), (50, Disturbance::IsOver), (90, Disturbance::Begins)] {

@@ -67,26 +67,40 @@ impl Part {
         self.lanes_note.clone_from(&pictured.note);
     }
 
-    /// Adds who had which slot when in each of several runs, as far as there is room for them.
-    pub(crate) fn picture_each(&mut self, pictured: impl IntoIterator<Item = Pictured>) {
+    /// Adds who had which slot when in each of several runs, as far as there is room for them: first in those that are marked.
+    pub(crate) fn picture_each(&mut self, pictured: impl IntoIterator<Item = (bool, Pictured)>) {
+        let (comes_first, pictured): (Vec<_>, Vec<_>) = pictured.into_iter().unzip();
+        let mut places: Vec<_> = (0..pictured.len()).collect();
+        places.sort_by_key(|place| !comes_first[*place]);
         let mut room = LANES_MAX;
-        for Pictured { mut lanes, mut note } in pictured {
-            let size = lanes.as_ref().map_or(0, String::len);
-            if let Some(rest) = room.checked_sub(size) {
-                room = rest;
-            } else {
-                (lanes, note) = (None, Some(NO_ROOM.to_owned()));
+        let mut has_room = vec![true; pictured.len()];
+        for place in places {
+            let size = pictured[place].lanes.as_ref().map_or(0, String::len);
+            match room.checked_sub(size) {
+                Some(rest) => room = rest,
+                None => has_room[place] = false,
             }
-            self.lanes.push(lanes);
-            self.lanes_notes.push(note);
+        }
+        for (Pictured { lanes, note }, has_room) in pictured.into_iter().zip(has_room) {
+            self.lanes.push(lanes.filter(|_| has_room));
+            self.lanes_notes.push(if has_room { note } else { Some(NO_ROOM.to_owned()) });
         }
     }
 }
 
-/// A suite or a search as a page. The lanes are those of a suite's scenarios.
-pub(super) fn page_of(name: &str, document: &impl Serialize, lanes: Vec<Option<String>>, note: String) -> Vec<u8> {
-    let document = serde_json::to_value(document).expect("the keys are texts");
-    let part = Part { lanes, lanes_note: Some(note), ..Part::of(name.to_owned(), document) };
+/// A suite as a page, with who had which slot when in each of its scenarios; those that are marked come first.
+pub(super) fn of_suite(document: &impl Serialize, pictured: impl IntoIterator<Item = (bool, Pictured)>) -> Vec<u8> {
+    let mut part = Part::of("suite".to_owned(), serde_json::to_value(document).expect("the keys are texts"));
+    part.picture_each(pictured);
+    to_html(&[part], None)
+}
+
+/// A search as a page.
+pub(super) fn of_search(name: &str, document: &impl Serialize) -> Vec<u8> {
+    let note =
+        "a search keeps no history, because that costs the client time: add --html to the command that replays the run";
+    let mut part = Part::of(name.to_owned(), serde_json::to_value(document).expect("the keys are texts"));
+    part.lanes_note = Some(note.to_owned());
     to_html(&[part], None)
 }
 

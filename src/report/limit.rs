@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     SCHEMA_VERSION, Summary,
-    html::page_of,
+    html::of_search,
     json::{Document as RunDocument, document_to_json, read_again},
     text::{BOLD, RED},
     words,
@@ -116,8 +116,7 @@ impl LimitResult {
 
     /// The search as a page.
     pub(crate) fn to_html(&self) -> Vec<u8> {
-        let note = "a search keeps no history, because that costs the client time: add --html to the command that replays the run";
-        page_of(&self.scenario_name, &Document::of(self), Vec::new(), note.to_owned())
+        of_search(&self.scenario_name, &Document::of(self))
     }
 
     /// The search as a reader of its JSON has it.

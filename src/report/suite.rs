@@ -7,14 +7,12 @@ use serde::Serialize;
 
 use super::{
     Pictured, SCHEMA_VERSION, Summary, Verdict, counted,
-    html::page_of,
+    html::of_suite,
     json::{Document as RunDocument, document_to_json, read_again},
 };
 use crate::{probe::SlotFinding, reading::Written};
 use workload::{seed::Seed, wording::wrapped};
 
-/// The lanes of all scenarios take at most so many bytes of a page.
-const LANES_MAX: usize = 8 << 20;
 /// The columns of a remark behind its indent.
 const REMARK_COLUMNS: usize = 76;
 
@@ -134,31 +132,8 @@ impl SuiteResult {
 
     /// The suite as a page.
     pub(crate) fn to_html(&self) -> Vec<u8> {
-        let (lanes, left_out) = self.lanes(LANES_MAX);
-        let note = match (left_out, self.rows.iter().find_map(|row| row.pictured.note.as_ref())) {
-            (0, Some(note)) => note.clone(),
-            (0, None) => String::new(),
-            _ => "the page has no room for the slots of this scenario: run it alone with --html".to_owned(),
-        };
-        page_of("suite", &self.document(), lanes, note)
-    }
-
-    /// The lanes of each scenario as far as there is room for them, and how many have none: those with violations are the first that get some.
-    fn lanes(&self, mut room: usize) -> (Vec<Option<String>>, usize) {
-        let mut places: Vec<_> = (0..self.rows.len()).collect();
-        places.sort_by_key(|place| self.rows[*place].exit_code() != Some(1));
-        let (mut lanes, mut left_out) = (vec![None; self.rows.len()], 0);
-        for place in places {
-            let Some(packed) = &self.rows[place].pictured.lanes else { continue };
-            match room.checked_sub(packed.len()) {
-                Some(rest) => {
-                    room = rest;
-                    lanes[place] = Some(packed.clone());
-                }
-                None => left_out += 1,
-            }
-        }
-        (lanes, left_out)
+        let pictured = self.rows.iter().map(|row| (row.exit_code() == Some(1), row.pictured.clone()));
+        of_suite(&self.document(), pictured)
     }
 
     /// The suite as a reader of its JSON has it.
@@ -258,27 +233,4 @@ fn remarks(summary: &Summary) -> Vec<String> {
     let unjudged = (unjudged >= UNJUDGED_PERCENT_TOLD && doubts.is_empty())
         .then(|| format!("{unjudged} % of the responses could not be judged"));
     doubts.into_iter().chain(unjudged).chain(summary.missed_thresholds()).chain(slots).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::{junit::tests::invalid, text::tests::runs::answered};
-
-    #[test]
-    fn the_lanes_of_scenarios_with_violations_are_the_first_that_a_page_has_room_for() {
-        let row = |name: &str, summary, packed: &str| SuiteRow {
-            name: name.to_owned(),
-            outcome: ScenarioOutcome::Run(Box::new(summary)),
-            took: Duration::from_secs(3),
-            pictured: Pictured { lanes: Some(packed.to_owned()), note: None },
-        };
-        let rows = vec![row("valid", answered("", 10), "123456"), row("invalid", invalid(), "1234")];
-        let suite = SuiteResult { seed: Seed(42), took: Duration::from_secs(30), rows };
-        let some = |packed: &str| Some(packed.to_owned());
-        assert_eq!(suite.lanes(10), (vec![some("123456"), some("1234")], 0));
-        assert_eq!(suite.lanes(9), (vec![None, some("1234")], 1));
-        assert_eq!(suite.lanes(3), (vec![None, None], 2));
-        assert!(String::from_utf8_lossy(&suite.to_html()).contains("123456"));
-    }
 }

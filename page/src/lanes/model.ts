@@ -13,7 +13,7 @@ export const END = 2;
 export interface Step {
     index: number;
     /** Its place in the sequence, from 0. */
-    place: number;
+    number: number;
     requestId: string;
     sentAt: number;
     answeredAt: number | null;
@@ -167,6 +167,12 @@ export class LaneModel {
         return this.beginOf(row) + at(this.data.steps.sent, last) + Math.max(0, at(this.data.steps.took, last));
     }
 
+    /** How many steps a sequence sent; the report may have fewer of them. */
+    sentBy(row: number): number {
+        return at(this.data.sequences.sent, row);
+    }
+
+    /** The step at a place among those that the report has of a sequence. */
     step(row: number, place: number): Step | null {
         const range = this.stepRange(row);
         if (range === null || place < 0 || place >= range.count) {
@@ -180,8 +186,8 @@ export class LaneModel {
         const slot = steps.slot[index] ?? -1;
         return {
             index,
-            place,
-            requestId: `${this.nameOf(row)}-${place}`,
+            number: at(steps.number, index),
+            requestId: `${this.nameOf(row)}-${at(steps.number, index)}`,
             sentAt,
             answeredAt: took < 0 ? null : sentAt + took,
             took: took < 0 ? null : took,

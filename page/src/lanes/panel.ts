@@ -111,6 +111,11 @@ function others(model: LaneModel, row: number, links: Links): Child {
     return h("div", { class: "buttons" }, ...buttons);
 }
 
+/** How many steps are here. */
+function stepsOf(count: number, sent: number): string {
+    return count < sent ? `${count} of ${sent}: the report has a bound` : String(count);
+}
+
 /** Shows a sequence in the panel. */
 export function show(panel: HTMLElement, model: LaneModel, row: number, links: Links): void {
     const held = model.heldAt(row);
@@ -135,7 +140,7 @@ export function show(panel: HTMLElement, model: LaneModel, row: number, links: L
             fact("START sent", moment(model.beginOf(row), 1000)),
             fact("wait for the response to START", duration(model.waitEnd(row) - model.beginOf(row))),
             fact("slot certainly held", held === null ? "never" : duration(model.overAt(row) - held)),
-            fact("steps", range === null ? "not in the report" : range.count),
+            fact("steps", range === null ? "not in the report" : stepsOf(range.count, model.sentBy(row))),
         ),
         ...violations(model, row, links),
         others(model, row, links),

@@ -1,14 +1,17 @@
 /** Slots that had no sequence any more while STARTs waited: a slot that was lost looks so. */
 
 import { button, type Child, h } from "../dom.ts";
-import { duration, moment } from "../format.ts";
+import { moment, percent } from "../format.ts";
 import type { LaneModel } from "./model.ts";
 import { sentence } from "./panel.ts";
+import type { Track } from "./track.ts";
 
-/** A slot is told of if it was not used for so much of the run. */
+/** A slot is told of if it was not used for so much of what is known of the run. */
 const PART = 0.25;
-/** And if STARTs waited in it for so much of that time, those that waited at a time added up. */
-const WAITED = 0.5;
+/** And if in so much of that time a START waited while all other slots were held. */
+const WAITED = 0.1;
+/** At so many moments of that time it is looked. */
+const LOOKS = 500;
 
 export interface Unused {
     lane: number;
@@ -16,44 +19,54 @@ export interface Unused {
     since: number;
     /** The row of its last sequence; `null` where it had none. */
     last: number | null;
-    /** The longest time that a START waited meanwhile, in µs. */
-    longest: number;
+    /** In which part of the time since then a START waited while all other slots were held. */
+    waited: number;
 }
 
-/** The slots that were not used up to the end although STARTs waited; none where the model does not report its slots. */
+function isIn(track: Track, time: number): boolean {
+    const place = track.firstReaching(time);
+    return place < track.length && (track.starts[place] ?? Infinity) <= time;
+}
+
+/**
+ * The slots that were not used up to the end although a START could have had them: none where the model does not report its slots, or where
+ * sequences are left out. A START that only waits for its response does not count: other slots are free then.
+ */
 export function unusedSlots(model: LaneModel): Unused[] {
     const { data, until } = model;
-    if (!data.told || data.gaps.length > 0) {
+    if (!data.told || data.left_out > 0) {
         return [];
     }
+    // Nobody knows what was in a slot during a gap.
+    const from = data.gaps.reduce((latest, [, end]) => Math.max(latest, end), data.from_us);
+    const idle = model.lanes.map((track) => track.ends.reduce((latest, end) => Math.max(latest, end), from));
+    const candidates = idle.map((since) => until - since >= PART * (until - from) && until > since);
     return model.lanes.flatMap((track, lane): Unused[] => {
-        const last = track.rows.at(-1) ?? null;
-        if (last === null && data.left_out > 0) {
+        if (candidates[lane] !== true) {
             return [];
         }
-        const since = track.ends.reduce((latest, end) => Math.max(latest, end), data.from_us);
-        let [waited, longest] = [0, 0];
-        for (const waits of model.waits) {
-            for (let place = waits.firstReaching(since); place < waits.length; place += 1) {
-                const its = (waits.ends[place] ?? 0) - Math.max(since, waits.starts[place] ?? 0);
-                waited += Math.max(0, its);
-                longest = Math.max(longest, its);
-            }
+        const since = idle[lane] ?? from;
+        let waited = 0;
+        for (let look = 0; look < LOOKS; look += 1) {
+            const time = since + ((until - since) * (look + 0.5)) / LOOKS;
+            // Of several lost slots none is held.
+            const areHeld = model.lanes.every((other, place) => candidates[place] === true || isIn(other, time));
+            waited += areHeld && model.waits.some((wait) => isIn(wait, time)) ? 1 : 0;
         }
-        const unused = until - since;
-        return unused < PART * (until - data.from_us) || waited < WAITED * unused
+        const isAll = candidates.every((candidate) => candidate);
+        return isAll || waited < WAITED * LOOKS
             ? []
-            : [{ lane, since, last, longest }];
+            : [{ lane, since, last: track.rows.at(-1) ?? null, waited: waited / LOOKS }];
     });
 }
 
 /** Says which slots were not used, each with a button that shows its last sequence. */
 export function unusedNotes(model: LaneModel, show: (row: number) => void): Child[] {
-    return unusedSlots(model).map(({ lane, since, last, longest }) => {
+    return unusedSlots(model).map(({ lane, since, last, waited }) => {
         const span = moment(since, model.until - model.data.from_us);
-        const waits = `STARTs waited meanwhile, the longest for ${duration(longest)}.`;
+        const waits = `In ${percent(waited)} of the time since then a START waited while all other slots were held.`;
         return last === null
-            ? h("p", { class: "note" }, `No sequence was ever in slot ${lane}. ${waits}`)
+            ? h("p", { class: "note" }, `No sequence was in slot ${lane} from ${span} on. ${waits}`)
             : h(
                   "p",
                   { class: "note" },

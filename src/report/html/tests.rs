@@ -43,8 +43,13 @@ fn the_kinds_and_causes_that_occur_are_explained() {
 fn lanes_that_a_page_has_no_room_for_are_left_out_with_the_reason() {
     let of = |size| Pictured { lanes: Some("x".repeat(size)), note: None };
     let mut part = Part::of("hunt".to_owned(), json!({}));
-    part.picture_each([of(LANES_MAX - 1), of(2), of(1), Pictured::default()]);
-    let has: Vec<_> = part.lanes.iter().map(Option::is_some).collect();
-    assert_eq!(has, [true, false, true, false]);
+    let all = [of(LANES_MAX - 1), of(2), of(1), Pictured::default()];
+    part.picture_each(all.clone().map(|pictured| (false, pictured)));
+    let has = |part: &Part| part.lanes.iter().map(Option::is_some).collect::<Vec<_>>();
+    assert_eq!(has(&part), [true, false, true, false]);
     assert_eq!(part.lanes_notes, [None, Some(NO_ROOM.to_owned()), None, None]);
+    // Those that are marked have theirs first.
+    let mut part = Part::of("suite".to_owned(), json!({}));
+    part.picture_each([false, true, false, true].into_iter().zip(all));
+    assert_eq!(has(&part), [false, true, true, false]);
 }
