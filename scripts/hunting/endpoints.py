@@ -1,8 +1,8 @@
 """The servers of a hunt: the real ones, by release, or one that a command starts."""
 
 import contextlib
+import os
 import re
-import select
 import signal
 import subprocess
 import tempfile
@@ -13,8 +13,11 @@ from triton import install, server
 
 ANSWER_SECONDS = 60
 STOP_SECONDS = 15
-# What `sequence-stress serve` says first.
-SERVING = re.compile(r"serving gRPC at (\S+)")
+# How often the output of a server that starts is looked at, and how long its first line may be.
+LOOK_SECONDS = 0.05
+LINE_BYTES_MAX = 4096
+# What `sequence-stress serve` prints first.
+SERVING = re.compile(r"serving gRPC at (\S+)\s*\n")
 
 
 class EndpointError(Exception):
@@ -102,13 +105,14 @@ class Commanded:
 
     @contextlib.contextmanager
     def at(self, _release, _model=None):
-        with tempfile.TemporaryFile("w+") as errors:
+        # The server's output goes to a file. A pipe that nobody reads gets full, and then the server hangs.
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile("w+") as errors:
             try:
-                process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True)
+                process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True)
             except OSError as problem:
                 raise EndpointError(f"cannot run '{self.words[0]}': {problem.strerror}") from problem
             try:
-                yield Started(process, errors, first_line(process))
+                yield Started(process, errors, first_line(process, output))
             finally:
                 stop(process)
 
@@ -139,13 +143,18 @@ class Started:
         return self.errors.read().splitlines()[-lines:]
 
 
-def first_line(process):
-    """What a process prints first; nothing where it does not within the limit."""
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        if select.select([process.stdout], [], [], 0.2)[0]:
-            return process.stdout.readline()
-    return ""
+def first_line(process, output, limit=ANSWER_SECONDS):
+    """The first line that a process prints into the file `output`, with its newline. When the process ends or `limit` seconds pass
+    before the newline, returns what the process has printed so far."""
+    deadline = time.monotonic() + limit
+    while True:
+        is_over = process.poll() is not None or time.monotonic() >= deadline
+        # The process shares the position of the file, so this reads without moving it.
+        printed = os.pread(output.fileno(), LINE_BYTES_MAX, 0)
+        line, newline, _ = printed.partition(b"\n")
+        if newline or is_over:
+            return (line + newline).decode(errors="replace")
+        time.sleep(LOOK_SECONDS)
 
 
 def stop(process):
@@ -156,4 +165,3 @@ def stop(process):
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    process.stdout.close()

@@ -238,14 +238,17 @@ class Hunt:
             why = f"the server {death}" if death else tool.TIME_UP if not ran.in_time else ran.last_line()
             return before or self.told(as_it_is, why)
         failure = fingerprint.read(small)
+        messages, whole = fingerprint.messages(failure), self.whole(case).messages
+        # A later round begins with what an earlier one left: its line has that number, not the one of the whole failure.
+        line = ran.last_line().partition("; written to")[0]
         return Finding(
             kind=case.kind,
             cause=tool.cause(ran.output) or case.cause,
             shape=fingerprint.shape(failure),
             case=case,
-            shrunk=ran.last_line().partition("; written to")[0],
+            shrunk=f"{messages} {'message' if messages == 1 else 'messages'} left of {whole}: {line.partition(': ')[2] or line}",
             is_small="each is needed" in ran.output,
-            messages=fingerprint.messages(failure),
+            messages=messages,
             chart=tool.chart(ran.output),
             failure=small.read_text(),
             script=self.script(small),

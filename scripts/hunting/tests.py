@@ -13,8 +13,8 @@ import types
 import unittest
 import unittest.mock
 
-from . import document, fingerprint, schedule, tool, writing
-from .endpoints import EndpointError
+from . import document, endpoints, fingerprint, schedule, tool, writing
+from .endpoints import Commanded, EndpointError
 from .findings import Book, Case, Finding, rate, span
 from .hunt import Hunt
 
@@ -290,6 +290,35 @@ SMALL = "wrong-sum: failed in 3 of 3 runs\n2 messages left of 9 after 4 trials: 
 PARTLY = "2 messages left of 9 after 4 trials: interrupted before the smallest; written to x"
 
 
+class CommandedServers(unittest.TestCase):
+    """Servers that a command starts: small programs, which print what they are given."""
+
+    def program(self, text):
+        return [sys.executable, "-c", text]
+
+    def test_a_line_that_does_not_end_is_waited_for_with_a_limit(self):
+        with tempfile.TemporaryFile() as output:
+            words = self.program("import sys; print('serving gRPC at 127.0.0.1:80', end='', flush=True); print(file=sys.stderr, flush=True); input()")
+            process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.PIPE)
+            with process:
+                process.stderr.readline()
+                line = endpoints.first_line(process, output, limit=0.1)
+                self.assertIsNone(process.poll())
+                process.stdin.write(b"\n")
+        self.assertEqual(line, "serving gRPC at 127.0.0.1:80")
+
+    def test_a_line_without_its_end_names_no_address(self):
+        server = Commanded(self.program("print('serving gRPC at 127.0.0.1:80', end='')"))
+        with self.assertRaisesRegex(EndpointError, "but 'serving gRPC at 127.0.0.1:80'"), server.at("endpoint"):
+            self.fail("there is no server")
+
+    def test_a_server_that_prints_more_than_a_pipe_holds_goes_on(self):
+        text = "import sys; print('serving gRPC at 127.0.0.1:8001', flush=True); print('x' * (4 << 20), flush=True); sys.exit(7)"
+        with Commanded(self.program(text)).at("endpoint") as server:
+            server.process.wait(60)
+            self.assertEqual((server.url, server.death()), ("127.0.0.1:8001", "exited with code 7"))
+
+
 class FakeServer:
     url, metrics, restart_command = "127.0.0.1:1", None, None
 
@@ -331,6 +360,8 @@ class FakeTool:
         self.ran, self.finds, self.shrinking, self.commands = ran, finds, list(shrinking), []
         # What stands behind the name of a history that a run leaves.
         self.leaves = ""
+        # The failure file that a run leaves.
+        self.failure = FAILURE
 
     def version(self):
         return "0.0.1"
@@ -342,7 +373,7 @@ class FakeTool:
                 history = words[words.index("--history") + 1]
                 history.with_name(f"{history.name}{self.leaves}").write_text("events")
             if self.finds:
-                words[words.index("--failure") + 1].write_text(FAILURE)
+                words[words.index("--failure") + 1].write_text(self.failure)
                 violation = {"kind": "wrong-sum", "sent": "a", "expected": "b", "seen": "c", "explanations": []}
                 words[words.index("--json") + 1].write_text(json.dumps({"schema_version": 3, "violations": [violation]}))
             return self.ran
@@ -382,6 +413,14 @@ class Hunts(unittest.TestCase):
     def test_what_needs_more_time_gets_it_later(self):
         hunt, _ = self.hunt(FakeTool(tool.Ran(1, "", True), shrinking=[PARTLY, PARTLY, SMALL, SMALL]))
         self.assertEqual([finding.is_small for finding in hunt.book.findings], [True])
+
+    def test_what_is_left_is_told_of_the_whole_failure(self):
+        again = "2 messages left of 2 after 3 trials: each is needed; written to x"
+        the_tool = FakeTool(tool.Ran(1, "", True), shrinking=[PARTLY, again, SMALL])
+        the_tool.failure = FAILURE.replace('"send 0 2"', ", ".join(['"send 0 2"'] * 8))
+        hunt, _ = self.hunt(the_tool)
+        self.assertEqual([finding.shrunk for finding in hunt.book.findings], ["2 messages left of 9: each is needed"])
+        self.assertEqual([finding["size"] for finding in self.document["findings"]], ["2 messages left of 9: each is needed"])
 
     def test_what_is_never_small_is_told_as_it_is(self):
         hunt, text = self.hunt(FakeTool(tool.Ran(1, "", True), shrinking=[PARTLY] * 20))

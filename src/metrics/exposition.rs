@@ -26,20 +26,22 @@ impl Form {
     pub(super) fn asked_for(accept: &str) -> Self {
         let quality = |is_meant: fn(&str) -> bool| {
             let of = |range: &str| {
-                let mut parts = range.split(';').map(str::trim);
+                let mut parts = split(range, ';').map(str::trim);
                 let name = parts.next()?.to_ascii_lowercase();
                 let mut quality = 1.0_f32;
                 for parameter in parts {
-                    match parameter.split_once('=').map(|(name, value)| (name.trim(), value.trim())) {
-                        Some(("q", value)) => quality = value.parse().ok()?,
+                    let Some((parameter, value)) = parameter.split_once('=') else { continue };
+                    let value = unquoted(value.trim());
+                    match parameter.trim().to_ascii_lowercase().as_str() {
+                        "q" => quality = value.parse().ok()?,
                         // Another version of the form is another form.
-                        Some(("version", version)) if name == OPEN && version != VERSION => return None,
+                        "version" if name == OPEN && value != VERSION => return None,
                         _ => {}
                     }
                 }
                 is_meant(&name).then_some(quality)
             };
-            accept.split(',').filter_map(of).fold(0.0_f32, f32::max)
+            split(accept, ',').filter_map(of).fold(0.0_f32, f32::max)
         };
         let open = quality(|name| name == OPEN);
         if open > 0.0 && open >= quality(|name| name == "text/plain") { Self::OpenMetrics } else { Self::Prometheus }
@@ -64,6 +66,22 @@ impl Form {
         written.expect("memory takes it");
         page
     }
+}
+
+/// The parts of a header's value between separators. A separator in a quoted string separates nothing.
+fn split(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    text.split(move |char| {
+        let separates = !is_quoted && char == separator;
+        is_quoted ^= char == '"' && !is_escaped;
+        is_escaped = is_quoted && !is_escaped && char == '\\';
+        separates
+    })
+}
+
+/// The value of a parameter, which a client may quote.
+fn unquoted(value: &str) -> &str {
+    value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value)
 }
 
 const OPEN: &str = "application/openmetrics-text";

@@ -5,7 +5,10 @@ mod traces;
 use std::{
     collections::HashMap,
     env,
-    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel},
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel},
+    },
     thread,
     time::Duration,
 };
@@ -47,8 +50,8 @@ const EVERY: &str = "OTEL_METRIC_EXPORT_INTERVAL";
 /// Sends what the metrics have, until it is finished.
 pub(crate) struct Otlp {
     metrics: Metrics,
-    /// Tells the thread that nothing more comes.
-    end: SyncSender<Told>,
+    /// The only sender of sequences. When it is dropped, the thread sends what waits, and ends.
+    sequences: Arc<SyncSender<Told>>,
     ended: Receiver<()>,
 }
 
@@ -72,14 +75,7 @@ impl Otlp {
             traces: Traces::new(tracers.tracer(PREFIX)),
             metrics: metrics.clone(),
         };
-        let (end, told) = sync_channel(SEQUENCES_MAX);
-        let violating = end.clone();
-        metrics.tell_sequences(move |scenario, violation, entries| {
-            let told =
-                Told::Sequence { scenario: scenario.to_owned(), violation: Box::new(violation.clone()), entries };
-            // One that does not fit is left out.
-            let _ = violating.try_send(told);
-        });
+        let (sequences, told) = queue(metrics);
         let (done, ended) = channel();
         let thread = thread::Builder::new().name("otlp".to_owned()).spawn(move || {
             sender.send_until_over(&told);
@@ -90,18 +86,31 @@ impl Otlp {
             let _ = done.send(());
         });
         thread.map_err(|error| format!("OTLP cannot be sent: {error}"))?;
-        Ok(Self { metrics: metrics.clone(), end, ended })
+        Ok(Self { metrics: metrics.clone(), sequences, ended })
     }
 
     /// Sends the last metrics and traces, if the collector takes them soon.
     pub(crate) fn finish(self) {
-        // Where the thread does not take it, it waits for a collector.
-        let _ = self.end.try_send(Told::End);
-        if self.ended.recv_timeout(LAST).is_err() {
-            self.metrics
-                .note(format!("the collector did not take the last metrics and traces in {} s", LAST.as_secs()));
+        let Self { metrics, sequences, ended } = self;
+        // A message could find the queue full.
+        drop(sequences);
+        if ended.recv_timeout(LAST).is_err() {
+            metrics.note(format!("the collector did not take the last metrics and traces in {} s", LAST.as_secs()));
         }
     }
+}
+
+/// The queue of the sequences with a violation. The metrics fill it until its sender is dropped.
+fn queue(metrics: &Metrics) -> (Arc<SyncSender<Told>>, Receiver<Told>) {
+    let (sequences, told) = sync_channel(SEQUENCES_MAX);
+    let sequences = Arc::new(sequences);
+    let violating = Arc::downgrade(&sequences);
+    metrics.tell_sequences(move |scenario, violation, entries| {
+        let Some(violating) = violating.upgrade() else { return };
+        // One that does not fit is left out.
+        let _ = violating.try_send(Told { scenario: scenario.to_owned(), violation: violation.clone(), entries });
+    });
+    (sequences, told)
 }
 
 /// What makes metrics, and what makes traces.
@@ -269,8 +278,8 @@ impl Sender {
     fn send_until_over(mut self, told: &Receiver<Told>) {
         loop {
             match told.recv_timeout(LOOK) {
-                Ok(Told::Sequence { scenario, violation, entries }) => self.traces.take(scenario, *violation, entries),
-                Ok(Told::End) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(told) => self.traces.take(told),
+                Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
             }
             self.look(false);
@@ -296,3 +305,6 @@ impl Sender {
         self.traces.send(&values, is_over);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,6 +34,8 @@ use super::{Metrics, exposition::Form};
 const CONNECTIONS_MAX: usize = 16;
 /// How long a connection may take from its first byte to its last: each is of one request.
 const LIMIT: Duration = Duration::from_secs(5);
+/// How long the head of its request may take: a client that is not idle sends it at once.
+const HEAD_LIMIT: Duration = Duration::from_secs(1);
 /// How large the head of a request may be.
 const HEAD_MAX: usize = 16 << 10;
 /// How long it is waited where connections cannot be taken, because there are too many files.
@@ -131,7 +133,7 @@ async fn serve_one(connection: TcpStream, metrics: &Metrics) -> bool {
     };
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(LIMIT)
+        .header_read_timeout(HEAD_LIMIT)
         .keep_alive(false)
         .max_buf_size(HEAD_MAX)
         .serve_connection(TokioIo::new(connection), service_fn(answer))

@@ -25,6 +25,12 @@ fn a_client_gets_the_form_that_it_prefers() {
         ("application/openmetrics-text;version=0.0.1", Form::Prometheus),
         ("application/openmetrics-text;version=1.0.0;q=0", Form::Prometheus),
         ("application/openmetrics-text;q=nonsense", Form::Prometheus),
+        // Values may be quoted.
+        ("application/openmetrics-text;version=\"1.0.0\"", Form::OpenMetrics),
+        ("application/openmetrics-text; Version = \"1.0.0\";Q=0.5,text/plain;q=0.2", Form::OpenMetrics),
+        ("application/openmetrics-text;version=\"0.0.1\"", Form::Prometheus),
+        ("text/plain;x=\"a,\\\";application/openmetrics-text,b\";q=0.5", Form::Prometheus),
+        ("text/plain;x=\"\\\\\";q=0.5,application/openmetrics-text;x=\";q=0\"", Form::OpenMetrics),
         ("application/openmetrics-text;version=1.0.0;q=0.3,text/plain;version=0.0.4;q=0.5", Form::Prometheus),
         // What Prometheus 2 and 3 send.
         (

@@ -24,12 +24,11 @@ use workload::{
 /// How long a sequence waits for further violations of it.
 const HOLD: Duration = Duration::from_secs(2);
 
-/// What the thread is told.
-pub(super) enum Told {
-    /// A violation of a scenario's run, and what happened in its sequence.
-    Sequence { scenario: String, violation: Box<Violation>, entries: Vec<Entry> },
-    /// Nothing more comes.
-    End,
+/// What the thread is told: a violation of a scenario's run, and what happened in its sequence.
+pub(super) struct Told {
+    pub(super) scenario: String,
+    pub(super) violation: Violation,
+    pub(super) entries: Vec<Entry>,
 }
 
 /// Makes traces.
@@ -60,7 +59,7 @@ impl Traces {
     }
 
     /// Takes in a violation. One that concerns no request has no trace.
-    pub(super) fn take(&mut self, scenario: String, violation: Violation, entries: Vec<Entry>) {
+    pub(super) fn take(&mut self, Told { scenario, violation, entries }: Told) {
         let Some(request) = violation.request() else { return };
         let of = |id: RequestId| (id.worker, id.context, id.sequence);
         let is_its = |held: &&mut Sequence| {
