@@ -161,6 +161,19 @@ function lengths(gap: JsonObject, name: string): HTMLElement {
     return table(`Lengths of ${name}`, ["length", "runs", "failed", "interval", "window"], rows, NO_NUMBERS);
 }
 
+/** What is known of a gap, in as few words as the tool's text says it. */
+function effect(document: JsonObject, gap: JsonObject): string {
+    if (gap["matters"] === true) {
+        return "matters";
+    }
+    if (pointsOf(gap).length < 2) {
+        return "not measured";
+    }
+    // Too few runs, or runs that depend on each other, do not show that there is no effect.
+    const isSure = document["ended"] === "done" && document["one_server"] !== true;
+    return isSure ? "does not matter" : "no effect seen";
+}
+
 /** The sections of a measurement: one for each gap, those that matter first. */
 export function gapSections(document: JsonObject, prefix: string): { id: string; title: string; content: Child[] }[] {
     const gaps = list(document["gaps"]).map(object);
@@ -170,7 +183,7 @@ export function gapSections(document: JsonObject, prefix: string): { id: string;
         const title = `from ${text(gap["from"]) ?? "?"} to ${text(gap["to"]) ?? "?"}`;
         return {
             id: `${prefix}-gap-${its}`,
-            title: `Gap ${its}: ${gap["matters"] === true ? "matters" : "does not matter"}`,
+            title: `Gap ${its}: ${effect(document, gap)}`,
             content: [h("p", {}, text(gap["says"]) ?? ""), chart(gap, title), lengths(gap, `gap ${its}`)],
         };
     });
@@ -186,5 +199,11 @@ export function basis(document: JsonObject): HTMLElement {
         `${number(document["runs_per_length"]) ?? "?"} runs for each length`,
         execution === null ? null : `an execution takes ${duration(execution)}`,
     ];
-    return h("p", {}, `${words.filter((its) => its !== null).join(", ")}.`);
+    const note = text(document["note"]);
+    return h(
+        "div",
+        {},
+        h("p", {}, `${words.filter((its) => its !== null).join(", ")}.`),
+        note === null ? null : h("p", { class: "window-note" }, `Note: ${note}.`),
+    );
 }

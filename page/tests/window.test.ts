@@ -42,7 +42,7 @@ test("each gap has a chart with a point for each length, and those that matter c
     const titles = await page.locator(".part-section h3").allInnerTexts();
     assert.deepEqual(
         titles.slice(0, gaps.length),
-        gaps.map((gap) => `Gap ${gap.number}: ${gap.matters ? "matters" : "does not matter"}`),
+        gaps.map((gap) => `Gap ${gap.number}: ${gap.matters ? "matters" : "no effect seen"}`),
     );
     for (const { number, points, windows, says } of gaps) {
         const section = page.locator(`#r1-gap-${number}`);
@@ -63,6 +63,34 @@ test("each gap has a chart with a point for each length, and those that matter c
         );
     }
     assert.deepEqual(said, []);
+});
+
+test("a gap without an effect has a heading that says how sure this is", async () => {
+    const points = [0, 1000].map((us) => ({ us, runs: 8, failed: 8, low: 0.6, high: 1 }));
+    const gaps = [
+        { number: 1, matters: false, says: "", windows: [], points },
+        { number: 2, matters: false, says: "", windows: [], points: points.slice(1) },
+        { number: 3, matters: false, says: "", windows: [], points: [] },
+    ];
+    const note = "all runs met one server";
+    for (const [fields, effect] of [
+        [{ ended: "done", one_server: false }, "does not matter"],
+        [{ ended: "done", one_server: true, note }, "no effect seen"],
+        [{ ended: "time-limit", one_server: false }, "no effect seen"],
+        [{ ended: "never-failed", verdict: "UNKNOWN: a" }, "no effect seen"],
+        [{}, "no effect seen"],
+    ] as const) {
+        const { page, said } = await shown({ gaps, ...fields });
+        const titles = await page.locator(".part-section h3").allInnerTexts();
+        assert.deepEqual(
+            titles.slice(0, gaps.length),
+            [`Gap 1: ${effect}`, "Gap 2: not measured", "Gap 3: not measured"],
+            JSON.stringify(fields),
+        );
+        const notes = await page.locator(".window-note").allInnerTexts();
+        assert.deepEqual(notes, "note" in fields ? [`Note: ${note}.`] : []);
+        assert.deepEqual(said, []);
+    }
 });
 
 test("a point is as high as its share, and longer gaps are further to the right", async () => {

@@ -7,6 +7,7 @@ use clap::Args;
 use super::{
     AccessArgs,
     endpoint::{METRICS_VARIABLE, URL_VARIABLE},
+    quoted,
     values::{metrics, some_seconds, whole},
 };
 use workload::endpoint::{Endpoint, Endpoints};
@@ -23,6 +24,9 @@ Exit codes:
   2  the command line or the file is wrong
   3  interrupted
   4  could not test";
+
+/// How long a measurement begins runs where nothing else is asked for.
+const TIME_LIMIT: &str = "10m";
 
 /// How to repeat a failure.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -56,7 +60,7 @@ pub struct ReplayArgs {
     #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", requires = "window", allow_negative_numbers = true)]
     pub gap: Option<NonZeroU32>,
     /// With --window: begin no run after this time
-    #[arg(long, value_parser = some_seconds, value_name = "TIME", default_value = "10m", requires = "window")]
+    #[arg(long, value_parser = some_seconds, value_name = "TIME", default_value = TIME_LIMIT, requires = "window")]
     pub time_limit: Duration,
     /// With --window: write what was measured to FILE as JSON (docs/window.schema.json)
     #[arg(long, value_name = "FILE", requires = "window")]
@@ -103,11 +107,100 @@ impl ReplayArgs {
 
     /// Where the server that `--url` names tells its metrics: the environment's address belongs to the environment's endpoint.
     pub fn metrics(&self) -> Option<Endpoint> {
-        let of_the_environment = || {
-            let url: Endpoints = env::var(URL_VARIABLE).ok()?.parse().ok()?;
-            let text = env::var(METRICS_VARIABLE).ok().filter(|_| self.url == url.all())?;
-            metrics(&text).ok()
-        };
+        let of_the_environment =
+            || metrics(&env::var(METRICS_VARIABLE).ok().filter(|_| self.is_of_the_environment())?).ok();
         self.metrics_url.clone().or_else(of_the_environment)
+    }
+
+    /// Whether the environment names the same endpoints.
+    pub fn is_of_the_environment(&self) -> bool {
+        let url = env::var(URL_VARIABLE).ok().and_then(|text| text.parse::<Endpoints>().ok());
+        url.is_some_and(|url| self.url == url.all())
+    }
+
+    /// The words that measure the same gaps again, quoted for a shell. They name no server if `has_starter`: what starts one again names
+    /// it in the environment.
+    pub fn window_words(&self, has_starter: bool) -> Vec<String> {
+        let file = self.file.display().to_string();
+        // A name that begins like a flag would be one.
+        let file = if file.starts_with('-') { format!("./{file}") } else { file };
+        let mut words = vec!["replay".to_owned(), quoted(&file), "--window".to_owned()];
+        words.extend(self.runs.map(|runs| format!("-n {runs}")));
+        words.extend(self.gap.map(|gap| format!("--gap {gap}")));
+        let is_default = some_seconds(TIME_LIMIT) == Ok(self.time_limit);
+        words.extend((!is_default).then(|| format!("--time-limit {}s", self.time_limit.as_secs())));
+        let flags = [(self.at_once, "--at-once"), (self.reload, "--reload")];
+        words.extend(flags.into_iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| flag.to_owned()));
+        words.extend(self.golden.as_ref().map(|path| format!("--golden {}", quoted(&path.display().to_string()))));
+        if !has_starter {
+            words.extend(self.url.iter().map(|url| format!("-u {}", quoted(&url.to_string()))));
+        }
+        let metrics = if has_starter { self.metrics_url.clone() } else { self.metrics() };
+        words.extend(metrics.map(|metrics| format!("--metrics-url {}", quoted(&metrics.to_string()))));
+        words.extend(self.access.words().into_iter().map(|(flag, value)| format!("{flag} {}", quoted(&value))));
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn read(words: &[&str]) -> ReplayArgs {
+        let words = ["sequence-stress", "replay"].iter().chain(words).map(Into::into);
+        let Some(Command::Replay(args)) = Cli::of(words).expect("flags").command else { panic!("another command") };
+        *args
+    }
+
+    /// The words as a shell splits them.
+    #[cfg(unix)]
+    fn split(line: &str) -> Vec<String> {
+        let output = process::Command::new("sh").arg("-c").arg(format!("printf '%s\\n' {line}")).output();
+        let text = String::from_utf8(output.expect("a shell").stdout).expect("UTF-8");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_words_of_a_window_measure_the_same_again() {
+        for words in [
+            &["a b's $x.toml", "--window"][..],
+            &[
+                "x.toml",
+                "--window",
+                "-n",
+                "7",
+                "--gap",
+                "2",
+                "--time-limit",
+                "90s",
+                "--at-once",
+                "--golden",
+                "a b.json",
+            ],
+            &[
+                "x.toml",
+                "--window",
+                "--reload",
+                "-u",
+                "[::1]:8001,h:2",
+                "--metrics-url",
+                "[::1]:8002",
+                "-H",
+                "x-key: $KEY",
+            ],
+            &["x.toml", "--window", "--ca", "my ca.pem", "--server-name", "triton", "--compression", "gzip"],
+        ] {
+            let args = read(words);
+            let again = split(&args.window_words(false).join(" "));
+            assert_eq!(again[0], "replay");
+            let again = read(&again[1..].iter().map(String::as_str).collect::<Vec<_>>());
+            assert_eq!(format!("{again:?}"), format!("{args:?}"));
+        }
+        let dashed = read(&["--window", "-u", "h:1", "--", "-x.toml"]);
+        assert_eq!(dashed.window_words(true).join(" "), "replay ./-x.toml --window");
     }
 }

@@ -51,7 +51,7 @@ use workload::{
 };
 
 /// The environment variable in which whatever started the server says how it is started again.
-const STARTER: &str = "SEQUENCE_STRESS_STARTER";
+pub(super) const STARTER: &str = "SEQUENCE_STRESS_STARTER";
 /// What is said where a flag has no effect.
 const NO_CHECKPOINT: &str =
     "--checkpoint has nothing to write without a file for the result: add --json, --csv, --hdr-log, --html or --junit";

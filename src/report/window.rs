@@ -17,6 +17,8 @@ use workload::{
 const COLUMNS: usize = 80;
 /// The columns from no run that fails to all runs.
 const BAR: usize = 51;
+/// What makes runs depend on each other.
+const ONE_SERVER: &str = "all runs met one server, so damage that one run left there may have changed the later ones";
 
 /// What ended a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,8 @@ pub(crate) struct WindowResult {
     pub(crate) kind: ViolationKind,
     /// The name of the failure's file.
     pub(crate) file: String,
+    /// Whether all runs met one server, with what earlier runs left in it.
+    pub(crate) one_server: bool,
     /// The server's name and version.
     pub(crate) server: Option<String>,
     /// The model's name.
@@ -110,6 +114,9 @@ impl WindowResult {
             [] if self.ended != WindowEnded::Done => {
                 format!("UNKNOWN: {so_far}no gap has shown an effect: {showed}")
             }
+            [] if self.one_server => {
+                format!("UNKNOWN: no gap has shown an effect: {showed}, but {ONE_SERVER}; measure again with --reload")
+            }
             [] if self.curves.len() == 1 => {
                 format!("NO WINDOW: the gap does not matter: {showed}, whatever the timing")
             }
@@ -122,16 +129,28 @@ impl WindowResult {
         }
     }
 
+    /// Why to doubt the measurement, where the verdict does not say it.
+    fn note(&self) -> Option<String> {
+        let is_said = self.ended == WindowEnded::Done && !self.curves.iter().any(Curve::matters);
+        let is_doubted = self.one_server && self.all.runs > 0 && !is_said;
+        is_doubted.then(|| format!("{ONE_SERVER}; --reload rules this out"))
+    }
+
     /// Writes what was found: the verdict, a sentence for each gap, and a drawing of each gap that matters.
     pub(crate) fn write(&self, draws: bool, out: &mut impl io::Write) -> io::Result<()> {
         let verdict = self.verdict();
         let (word, _) = verdict.split_once(':').unwrap_or((&verdict, ""));
         let text = wrapped(&verdict, COLUMNS - 2).join("\n  ");
         writeln!(out, "{BOLD}{word}{BOLD:#}{}", &text[word.len()..])?;
-        for curve in self.curves.iter().filter(|curve| !curve.points.is_empty()) {
+        // Of one gap that matters the verdict says it all.
+        let says_more = |curve: &&Curve| !curve.points.is_empty() && (self.curves.len() > 1 || !curve.matters());
+        for curve in self.curves.iter().filter(says_more) {
             let label = format!("  gap {:<3}", curve.gap.number);
             let below = format!("\n{:1$}", "", label.len());
             writeln!(out, "{label}{}", wrapped(&self.says(curve), COLUMNS - label.len()).join(&below))?;
+        }
+        if let Some(note) = self.note() {
+            writeln!(out, "  note: {}", wrapped(&note, COLUMNS - 8).join("\n        "))?;
         }
         for (kind, runs) in &self.otherwise {
             writeln!(out, "  {kind} instead in {}", counted((*runs).into(), "run"))?;
@@ -162,8 +181,9 @@ impl WindowResult {
         if curve.points.len() < 2 {
             return format!("{title}: not measured");
         }
-        // Too few runs show no effect either.
-        let says = if self.ended == WindowEnded::Done { "does not matter" } else { "no effect seen" };
+        // Too few runs show no effect either, and neither do runs that all fail because the first one damaged the server.
+        let is_sure = self.ended == WindowEnded::Done && !self.one_server;
+        let says = if is_sure { "does not matter" } else { "no effect seen" };
         format!(
             "{title}: {says} from {}: {} of {} failed ({} to {})",
             span(least, most),

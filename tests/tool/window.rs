@@ -140,7 +140,7 @@ fn the_command_says_what_it_measured_and_writes_it() {
             && said.contains("(recorded: 2 ms): does not matter from 0 to "),
         "{text}"
     );
-    assert!(text.contains("replay: sequence-stress replay ") && text.contains("--window -n 2"), "{text}");
+    assert!(text.contains("sequence-stress replay ") && text.contains("--window -n 2"), "{text}");
     let document: Value = serde_json::from_slice(&fs::read(&json).expect("a file")).expect("JSON");
     let points = document["gaps"][0]["points"].as_array().expect("points");
     assert!(points.len() > 4 && points.iter().all(|point| point["runs"] == 2), "{points:?}");

@@ -2,15 +2,18 @@
 
 use std::{
     collections::BTreeMap,
+    env,
     num::NonZeroU32,
     time::{Duration, Instant},
 };
 
 use super::{Stage, TOGETHER};
 use crate::{
+    cli::quoted,
     commands::{
         Failure as CommandFailure,
         output::{ResultFile, print, say_error},
+        stress::STARTER,
     },
     failure::Failure,
     probe::Accounting,
@@ -65,7 +68,7 @@ impl Stage<'_> {
         let began = Instant::now();
         let runs = args.runs.unwrap_or(RUNS).get();
         let mut beside = Beside::default();
-        let (before, ended) = self.fails_at_all(failure, 2 * runs, began, &mut beside)?;
+        let (before, ended) = self.fails_at_all(failure, runs.saturating_mul(2), began, &mut beside)?;
         let execution_us = beside.execution_us(failure);
         let mut search = Search::new(gaps.clone(), runs, execution_us, failure.seed);
         let ended = match ended {
@@ -75,6 +78,7 @@ impl Stage<'_> {
         let result = WindowResult {
             kind: failure.kind,
             file: args.file.display().to_string(),
+            one_server: self.is_shared(failure),
             server: self.facts.as_ref().and_then(|facts| facts.server.clone()),
             model: failure.scenario.target.model.clone(),
             execution_us: beside.execution_us(failure),
@@ -185,14 +189,11 @@ impl Stage<'_> {
 
     /// The command line that measures again.
     fn again(&self) -> String {
-        let args = self.args;
-        let mut words = vec![format!("sequence-stress replay {} --window", args.file.display())];
-        words.extend(args.runs.map(|runs| format!("-n {runs}")));
-        words.extend(args.gap.map(|gap| format!("--gap {gap}")));
-        let flags = [(args.at_once, "--at-once"), (args.reload, "--reload")];
-        words.extend(flags.into_iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| flag.to_owned()));
-        words.extend(args.url.iter().map(|url| format!("-u {url}")));
-        words.join(" ")
+        let this = env::args().next().unwrap_or_else(|| "sequence-stress".to_owned());
+        // What started a server for these runs starts one for the next ones, at another address.
+        let starter = env::var(STARTER).ok().filter(|_| self.args.is_of_the_environment());
+        let words = self.args.window_words(starter.is_some());
+        starter.into_iter().chain([quoted(&this)]).chain(words).collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -28,6 +28,7 @@ fn result(fails: impl Fn(usize, u64) -> bool) -> WindowResult {
     WindowResult {
         kind: ViolationKind::SlotLeak,
         file: "failure.small.toml".to_owned(),
+        one_server: false,
         server: Some("triton 2.51.0".to_owned()),
         model: "custom_sequence_int32".to_owned(),
         execution_us: Some(20_000.0),
@@ -70,6 +71,51 @@ fn what_does_not_depend_on_time_says_so() {
     let said = text(&result(|_, _| true), true);
     assert!(said.starts_with("NO WINDOW: none of 3 gaps matters: slot-leak showed in 108 of 108 runs"), "{said}");
     assert!(said.contains("does not matter from 0 to 80 ms") && !said.contains("*: recorded"), "{said}");
+}
+
+#[test]
+fn one_server_for_all_runs_leaves_doubt() {
+    let one_server = |fails: &dyn Fn(usize, u64) -> bool| WindowResult { one_server: true, ..result(fails) };
+    // A run that damages the server may be why all later ones fail.
+    let always = one_server(&|_, _| true);
+    for draws in [false, true] {
+        let said = text(&always, draws);
+        let (verdict, rest) = said.split_once("\n  gap 1").expect("a gap");
+        assert_eq!(
+            verdict.replace("\n  ", " "),
+            "UNKNOWN: no gap has shown an effect: slot-leak showed in 108 of 108 runs, but all runs met one server, so \
+             damage that one run left there may have changed the later ones; measure again with --reload"
+        );
+        assert!(rest.contains("no effect seen from 0 to 80 ms") && !rest.contains("does not matter"), "{said}");
+        assert!(!rest.contains("note:"), "{said}");
+    }
+    assert_eq!(always.exit_code(), 1);
+    let document = |result: &WindowResult| serde_json::from_slice::<Value>(&result.to_json()).expect("JSON");
+    let json = document(&always);
+    assert_eq!((&json["one_server"], &json["note"]), (&json!(true), &Value::Null));
+    assert!(json["verdict"].as_str().is_some_and(|verdict| verdict.starts_with("UNKNOWN: ")), "{json}");
+    // What depends on the timing is no such damage alone, but the window may be another.
+    let sometimes = one_server(&|gap, us| gap != 2 || us < 3_050);
+    let said = text(&sometimes, false);
+    assert!(said.starts_with("WINDOW: slot-leak fails when #3 END comes at most 3 ms after #2"), "{said}");
+    let note = "all runs met one server, so damage that one run left there may have changed the later ones; --reload \
+                rules this out";
+    assert!(said.replace("\n        ", " ").contains(&format!("\n  note: {note}\n")), "{said}");
+    assert_eq!(document(&sometimes)["note"], note);
+    let own = document(&result(|_, _| true));
+    assert_eq!((&own["one_server"], &own["note"]), (&json!(false), &Value::Null));
+}
+
+#[test]
+fn a_gap_alone_is_said_once() {
+    let mut alone = result(|gap, us| gap != 2 || us < 3_050);
+    alone.curves.retain(|curve| curve.gap.number == 2);
+    let said = text(&alone, true).replace("\n  ", " ");
+    assert_eq!(said.matches("fails when #3 END comes at most 3 ms after #2").count(), 1, "{said}");
+    assert!(said.contains("\ngap 2: from #2 to #3 END"), "{said}");
+    let mut alone = result(|_, _| true);
+    alone.curves.truncate(1);
+    assert!(text(&alone, false).contains("\n  gap 1  from #1 START to #2 (recorded: 0 ms): does not matter"));
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub(in crate::report) struct Document<'r> {
     failure: &'r str,
     /// The model's name.
     model: &'r str,
+    /// Whether all runs met one server, with what earlier runs left in it; then no gap is said not to matter.
+    one_server: bool,
     /// The server's name and version; null where it does not tell them.
     server: Option<&'r str>,
     /// How long the model takes to execute a request, in microseconds; null where that is not known.
@@ -39,6 +41,9 @@ pub(in crate::report) struct Document<'r> {
     why: Option<&'r str>,
     /// What was found, in words.
     verdict: String,
+    /// Why to doubt the measurement, where the verdict does not say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
     /// How many runs each length of a gap gets.
     runs_per_length: u32,
     /// How certain an interval is to have the true probability in it.
@@ -142,11 +147,13 @@ impl<'r> Document<'r> {
             kind: result.kind,
             failure: &result.file,
             model: &result.model,
+            one_server: result.one_server,
             server: result.server.as_deref(),
             execution_us: result.execution_us,
             ended: result.ended.name(),
             why,
             verdict: result.verdict(),
+            note: result.note(),
             runs_per_length: result.runs,
             confidence: CONFIDENCE,
             before: result.before.into(),
