@@ -43,7 +43,8 @@ fn a_full_queue_is_sent_and_then_the_thread_ends() {
         traces: Traces::new(tracers.tracer(PREFIX)),
     };
     let (sequences, waiting) = queue(&metrics);
-    let fitted = (0..).take_while(|sequence| sequences.try_send(told(*sequence)).is_ok()).count();
+    let more = u32::try_from(SEQUENCES_MAX).expect("few") + 1;
+    let fitted = (0..more).filter(|sequence| sequences.try_send(told(*sequence)).is_ok()).count();
     assert_eq!(fitted, SEQUENCES_MAX);
     let (done, ended) = channel();
     let otlp = Otlp { metrics: metrics.clone(), sequences, ended };
