@@ -28,8 +28,8 @@ static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// Removes what is there of such histories, where the process ends at once.
 pub(super) fn discard_all() {
     for folder in FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-        // Nothing more can be done for one that cannot be removed.
-        let _ = fs::remove_dir_all(folder);
+        // The history may get a part meanwhile. Nothing more can be done for a folder that stays.
+        let _ = (0..3).any(|_| fs::remove_dir_all(&folder).is_ok());
     }
 }
 

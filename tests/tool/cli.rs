@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use crate::support::{SOLO, Setup, TestServer, tool::tool};
+use crate::support::{
+    SOLO, Setup, TestServer,
+    tool::{tool, words},
+};
 use reference::{Fault, Planted};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -359,10 +362,11 @@ fn verbose_shows_each_step() {
 
 /// Starts a long run, sends it a signal once it is under way, and a second one where asked for.
 #[cfg(unix)]
-fn interrupt(server: &TestServer, signals: &[&str]) -> Output {
+fn interrupt(server: &TestServer, signals: &[&str], more: &[&str]) -> Output {
     let (_folder, scenario) = quick_scenario("");
     let child = command()
         .args(["-u", &server.address.to_string(), "--scenario", &scenario, "--duration", "1h"])
+        .args(more)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -383,7 +387,7 @@ fn interrupt(server: &TestServer, signals: &[&str]) -> Output {
 fn ctrl_c_and_sigterm_drain_and_print_the_summary() {
     for signal in ["-INT", "-TERM"] {
         let server = TestServer::start(Setup::default());
-        let output = interrupt(&server, &[signal]);
+        let output = interrupt(&server, &[signal], &[]);
         let shown = text(&output.stdout);
         assert_eq!(output.status.code(), Some(3), "{shown}{}", text(&output.stderr));
         assert!(
@@ -397,10 +401,13 @@ fn ctrl_c_and_sigterm_drain_and_print_the_summary() {
 fn a_second_interrupt_ends_at_once() {
     // Nothing is answered any more, so the first interrupt alone would wait.
     let server = TestServer::that_freezes(50);
+    let folder = TempDir::new().expect("a folder");
     // Two signals of one kind may arrive as one.
-    let output = interrupt(&server, &["-INT", "-TERM"]);
+    let page = folder.path().join("run.html");
+    let output = interrupt(&server, &["-INT", "-TERM"], &["--html", words(&page)]);
     assert_eq!(output.status.code(), Some(3));
     assert!(text(&output.stderr).contains("interrupted twice"), "{}", text(&output.stderr));
+    assert_eq!(folder.path().read_dir().expect("a folder").count(), 0, "the events for the page are gone");
     // A run that waits for the drain limit prints a summary.
     assert!(!text(&output.stdout).contains("UNKNOWN"), "{}", text(&output.stdout));
 }

@@ -4,6 +4,7 @@ use std::{
     fs,
     io::Read as _,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use crate::support::tool::{told, tool, words};
@@ -300,6 +301,14 @@ fn a_report_needs_results_and_says_what_it_cannot_read() {
         let (code, said) = told(&["report", words(path), "--html", words(&page)]);
         assert_eq!((code, said.lines().count()), (Some(2), 1), "{said}");
         assert!(said.contains(expected) && !page.exists(), "{said}");
+    }
+    // A pipe that nobody writes to would never end.
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
+    let of_a_run = file("run.json", r#"{"schema_version":3,"series":[]}"#);
+    for arguments in [vec![words(&pipe)], vec![words(&of_a_run), "--history", words(&pipe)]] {
+        let (code, said) = told(&[&["report", "--html", words(&page)], &arguments[..]].concat());
+        assert!(code == Some(2) && said.contains("it is no file"), "{said}");
     }
     let (code, said) = told(&["report", words(&text)]);
     assert!(code == Some(2) && said.contains("--html FILE"), "{said}");
