@@ -1,12 +1,12 @@
 /** In which gaps a failure fails: a chart of each gap, with the interval of each length. */
 
-import { type Cell, NO_NUMBERS, type Child, h, svg, table } from "./dom.ts";
+import { type Cell, NO_NUMBERS, type Child, fitting, h, svg, table } from "./dom.ts";
 import { counted, duration } from "./format.ts";
 import { type JsonObject, list, number, object, text } from "./json.ts";
 import { badge } from "./summary.ts";
 import type { Verdict } from "./verdict.ts";
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [900, 220, 70, 34, 12, 24];
+const [WIDEST, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [900, 220, 70, 34, 12, 24];
 /** Labels of lengths are so far from each other, or left out. */
 const APART = 64;
 
@@ -56,11 +56,11 @@ function windowsOf(gap: JsonObject): Span[] {
 }
 
 /** Where lengths are: on a logarithmic scale that begins at none at all. */
-function scaleOf(points: readonly Point[]): (us: number) => number {
+function scaleOf(points: readonly Point[], width: number): (us: number) => number {
     const least = points.find((point) => point.us > 0)?.us ?? 1;
     const along = (us: number): number => Math.log1p((2 * us) / least);
     const most = along(Math.max(...points.map((point) => point.us), least));
-    return (us) => LEFT + (along(us) / most) * (WIDTH - RIGHT - LEFT);
+    return (us) => LEFT + (along(us) / most) * (width - RIGHT - LEFT);
 }
 
 function lengthOf(us: number): string {
@@ -86,7 +86,8 @@ function chart(gap: JsonObject, title: string): Child {
         return null;
     }
     const recorded = number(gap["recorded_us"]) ?? -1;
-    const x = scaleOf(points);
+    const whole = fitting(WIDEST);
+    const x = scaleOf(points, whole);
     const y = (share: number): number => HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP);
     const shapes: Child[] = [];
     for (const { from, until } of windowsOf(gap)) {
@@ -97,7 +98,7 @@ function chart(gap: JsonObject, title: string): Child {
     }
     for (const share of [0, 0.5, 1]) {
         shapes.push(
-            svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(share), y2: y(share) }),
+            svg("line", { class: "grid", x1: LEFT, x2: whole - RIGHT, y1: y(share), y2: y(share) }),
             svg("text", { class: "tick", x: LEFT - 6, y: y(share) + 4, "text-anchor": "end" }, `${share * 100} %`),
         );
     }
@@ -133,8 +134,8 @@ function chart(gap: JsonObject, title: string): Child {
             svg(
                 "svg",
                 {
-                    class: "bars",
-                    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+                    class: "bars fits",
+                    viewBox: `0 0 ${whole} ${HEIGHT}`,
                     role: "img",
                     "aria-label": `${title}. The table of lengths says the same.`,
                 },
@@ -177,10 +178,13 @@ function effect(document: JsonObject, gap: JsonObject): string {
 /** The sections of a measurement: one for each gap, those that matter first. */
 export function gapSections(document: JsonObject, prefix: string): { id: string; title: string; content: Child[] }[] {
     const gaps = list(document["gaps"]).map(object);
+    const hasSeveral = gaps.some((gap) => gap["worker"] !== 0 || gap["context"] !== 0);
     const ordered = [...gaps].sort((one, other) => Number(other["matters"] === true) - Number(one["matters"] === true));
     return ordered.map((gap) => {
         const its = number(gap["number"]) ?? 0;
-        const title = `from ${text(gap["from"]) ?? "?"} to ${text(gap["to"]) ?? "?"}`;
+        const context = number(gap["context"]) ?? 0;
+        const worker = ` of worker ${number(gap["worker"]) ?? "?"}${context === 0 ? "" : `, context ${context}`}`;
+        const title = `from ${text(gap["from"]) ?? "?"} to ${text(gap["to"]) ?? "?"}${hasSeveral ? worker : ""}`;
         return {
             id: `${prefix}-gap-${its}`,
             title: `Gap ${its}: ${effect(document, gap)}`,
