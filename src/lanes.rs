@@ -29,8 +29,9 @@ const NEAR_STEPS_MAX: usize = 200_000;
 const STEPS_OF_ONE: usize = 2_000;
 /// How many marks are kept.
 const MARKS_MAX: usize = 20_000;
-/// What happens so long before and after a violation is near it.
-const NEAR: Nanos = 10_000_000_000;
+/// What happens so many seconds before and after a violation is near the violation.
+const NEAR: u64 = 10;
+const SECOND: Nanos = 1_000_000_000;
 /// The longest text of an error that is kept.
 const TEXT_MAX: usize = 200;
 
@@ -177,7 +178,8 @@ pub(crate) struct Lanes {
     marks: Vec<Mark>,
     marks_left_out: u64,
     gaps: Vec<(Nanos, Nanos)>,
-    violations: BTreeSet<Nanos>,
+    /// The seconds in which violations were seen: a history may have millions of violations.
+    violations: BTreeSet<u64>,
     /// Whether the model or the server is being exchanged.
     exchanging: bool,
     until: Nanos,
@@ -201,7 +203,7 @@ impl Follower for Lanes {
         // What happened meanwhile nobody knows.
         for key in self.current.drain().map(|(_, key)| key).collect::<Vec<_>>() {
             self.close(key, from, End::Open);
-            // One that goes on behind the gap is drawn from there on.
+            // A sequence that goes on behind the gap is drawn from there on.
             self.places.remove(&key);
         }
         self.until = self.until.max(until);
@@ -221,15 +223,7 @@ impl Follower for Lanes {
     }
 
     fn violation(&mut self, violation: &Violation) {
-        self.violations.insert(violation.at_ns);
-    }
-}
-
-/// The slot in which the model says that it saw the step.
-fn sequence_slot(entry: &Entry) -> Option<u32> {
-    match &entry.what {
-        EventKind::Answered(_, _, seen) => seen.and_then(Seen::slot),
-        _ => None,
+        self.violations.insert(violation.at_ns / SECOND);
     }
 }
 
@@ -282,7 +276,7 @@ impl Lanes {
     }
 
     fn sent(&mut self, entry: &Entry, step: Step) {
-        // Of one without its first step the history has lost that one, or a bound.
+        // The first steps of a sequence may lie in a gap of the history, or may have been let go of.
         if step.is_first() || !self.places.contains_key(&key(step.request)) {
             self.places.insert(key(step.request), Kept::Last(self.left + self.last.len()));
             self.last.push_back(Sequence::new(entry, step));
@@ -313,7 +307,7 @@ impl Lanes {
         self.make_room();
     }
 
-    /// Keeps a step that a violation is near beside the last ones of its sequence.
+    /// Keeps a step that a violation is near, beside the last steps of its sequence.
     fn keep_near(&mut self, step: StepSeen) {
         let Some(sequence) = self.sequence(key(step.step.request)) else { return };
         if sequence.near.len() < STEPS_OF_ONE {
@@ -326,8 +320,8 @@ impl Lanes {
         let (key, idle) = (key(settled.step.request), self.idle_limit);
         let Some(sequence) = self.sequence(key) else { return };
         let is_reaped = sequence.settled(entry, settled, idle);
-        let is_open = sequence.end == End::Open;
-        self.told |= sequence_slot(entry).is_some();
+        let (is_open, has_told) = (sequence.end == End::Open, sequence.slot.is_some());
+        self.told |= has_told;
         // One that goes on behind a gap has no START there.
         let begins = settled.step.start || is_open && !self.current.contains_key(&entry.context);
         if begins && settled.outcome == Outcome::Completed {
@@ -408,7 +402,8 @@ impl Lanes {
     }
 
     fn is_near_time(&self, from: Nanos, until: Nanos) -> bool {
-        self.violations.range(from.saturating_sub(NEAR)..=until.saturating_add(NEAR)).next().is_some()
+        let (first, last) = ((from / SECOND).saturating_sub(NEAR), until / SECOND + NEAR);
+        self.violations.range(first..=last).next().is_some()
     }
 }
 

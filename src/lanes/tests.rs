@@ -133,22 +133,19 @@ fn a_sequence_that_goes_on_behind_a_gap_is_drawn_from_there_on() {
 fn the_steps_near_a_violation_are_kept_of_a_long_sequence() {
     let mut lanes = lanes();
     let all = u32::try_from(STEPS_OF_ONE).expect("few") * 3;
-    // The violation is a good while before the last steps.
-    let second = 1000 * MS;
     for index in 0..all {
         let sent = u64::from(index) * 20 * MS;
         lanes.sends(sent, step(0, 0, index, all));
         if index == 100 {
-            lanes.violations.insert(sent + MS);
+            lanes.violations.insert((sent + MS) / SECOND);
         }
         lanes.answers([sent, sent + MS], step(0, 0, index, all), Outcome::Completed, None);
     }
     let data = lanes.data(&[]);
     let numbers: Vec<_> = data["steps"]["number"].as_array().expect("a column").iter().map(place).collect();
-    // Within ten seconds of it are 500 steps behind it, and all before it.
-    assert!(numbers[..600].iter().copied().eq(0..600), "{:?}", &numbers[..600]);
-    assert_eq!((numbers.len(), data["sequences"]["sent"][0].clone()), (601 + STEPS_OF_ONE, json!(all)));
-    assert_eq!(NEAR, 10 * second);
+    // The violation is in second 2: all steps up to the end of second 12 are near, 50 in each second.
+    assert!(numbers[..650].iter().copied().eq(0..650), "{:?}", &numbers[..650]);
+    assert_eq!((numbers.len(), data["sequences"]["sent"][0].clone()), (650 + STEPS_OF_ONE, json!(all)));
 }
 
 #[test]
@@ -235,7 +232,7 @@ fn what_is_above_the_bounds_goes_from_the_front_but_for_what_is_near_a_violation
     let mut lanes = lanes();
     let all = u32::try_from(SEQUENCES_MAX).expect("it is small") + 500;
     // A sequence each 20 ms, on two IDs in turn. The violation is at 20 s.
-    lanes.violations.insert(20_000 * MS);
+    lanes.violations.insert(20_000 * MS / SECOND);
     for number in 0..all {
         lanes.holds(u64::from(number) * 20 * MS, number % 2, number, None);
     }
@@ -259,7 +256,7 @@ fn steps_have_a_bound_however_many_violations_there_are_and_however_long_sequenc
     let mut lanes = lanes();
     for number in 0..60_000 {
         let at = u64::from(number) * 20 * MS;
-        lanes.violations.insert(at / (1000 * MS) * 1000 * MS);
+        lanes.violations.insert(at / SECOND);
         (0..10).for_each(|index| lanes.sends(at + u64::from(index), step(number % 2, number, index, 10)));
     }
     assert!(lanes.kept_steps <= STEPS_MAX && lanes.past_steps > NEAR_STEPS_MAX - 10, "{}", lanes.kept_steps);
