@@ -5,17 +5,19 @@ import os
 import re
 import signal
 import subprocess
-import tempfile
-import time
+import threading
 import urllib.request
 
 from triton import install, server
 
 ANSWER_SECONDS = 60
 STOP_SECONDS = 15
-# How often the output of a server that starts is looked at, and how long its first line may be.
-LOOK_SECONDS = 0.05
+# How long the first line of a server may be, and how much of the end of its output is kept.
 LINE_BYTES_MAX = 4096
+END_BYTES = 1 << 20
+READ_BYTES = 1 << 16
+# How long the rest of the output of a server that has ended is waited for.
+CLOSE_SECONDS = 1
 # What `sequence-stress serve` prints first.
 SERVING = re.compile(r"serving gRPC at (\S+)\s*\n")
 
@@ -105,16 +107,18 @@ class Commanded:
 
     @contextlib.contextmanager
     def at(self, _release, _model=None):
-        # The server's output goes to a file. A pipe that nobody reads gets full, and then the server hangs.
-        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile("w+") as errors:
-            try:
-                process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True)
-            except OSError as problem:
-                raise EndpointError(f"cannot run '{self.words[0]}': {problem.strerror}") from problem
-            try:
-                yield Started(process, errors, first_line(process, output))
-            finally:
-                stop(process)
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        try:
+            process = subprocess.Popen(self.words, **pipes, start_new_session=True)
+        except OSError as problem:
+            raise EndpointError(f"cannot run '{self.words[0]}': {problem.strerror}") from problem
+        output, errors = Output(process.stdout), Output(process.stderr)
+        try:
+            yield Started(process, errors, output.first_line())
+        finally:
+            stop(process)
+            output.close()
+            errors.close()
 
     def starter(self, _release):
         return " ".join(self.words)
@@ -139,22 +143,45 @@ class Started:
         return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
 
     def log(self, lines):
-        self.errors.seek(0)
-        return self.errors.read().splitlines()[-lines:]
+        return self.errors.end().splitlines()[-lines:]
 
 
-def first_line(process, output, limit=ANSWER_SECONDS):
-    """The first line that a process prints into the file `output`, with its newline. When the process ends or `limit` seconds pass
-    before the newline, returns what the process has printed so far."""
-    deadline = time.monotonic() + limit
-    while True:
-        is_over = process.poll() is not None or time.monotonic() >= deadline
-        # The process shares the position of the file, so this reads without moving it.
-        printed = os.pread(output.fileno(), LINE_BYTES_MAX, 0)
-        line, newline, _ = printed.partition(b"\n")
-        if newline or is_over:
-            return (line + newline).decode(errors="replace")
-        time.sleep(LOOK_SECONDS)
+class Output:
+    """What a process prints into a pipe. A thread reads all of it: a pipe that nobody reads gets full, and then the process hangs. The first
+    line and the end are kept."""
+
+    def __init__(self, pipe):
+        self.pipe, self.head, self.tail = pipe, b"", b""
+        # The first line is there, or nothing more comes.
+        self.has_line = threading.Event()
+        self.thread = threading.Thread(target=self.read, daemon=True)
+        self.thread.start()
+
+    def read(self):
+        while chunk := os.read(self.pipe.fileno(), READ_BYTES):
+            if not self.has_line.is_set():
+                self.head = (self.head + chunk)[:LINE_BYTES_MAX]
+            self.tail = (self.tail + chunk)[-END_BYTES:]
+            if b"\n" in self.head or len(self.head) == LINE_BYTES_MAX:
+                self.has_line.set()
+        self.has_line.set()
+
+    def first_line(self, limit=ANSWER_SECONDS):
+        """The first line with its newline; what was printed so far, where nothing more comes or `limit` seconds pass before the newline."""
+        self.has_line.wait(limit)
+        line, newline, _ = self.head.partition(b"\n")
+        return (line + newline).decode(errors="replace")
+
+    def end(self):
+        """The end of what a process printed that has ended."""
+        self.thread.join(CLOSE_SECONDS)
+        return self.tail.decode(errors="replace")
+
+    def close(self):
+        """Lets go of the pipe, when the process has ended. Another process that it started may still hold the other end."""
+        self.thread.join(CLOSE_SECONDS)
+        if not self.thread.is_alive():
+            self.pipe.close()
 
 
 def stop(process):

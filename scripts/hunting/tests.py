@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import math
+import os
 import pathlib
 import signal
 import subprocess
@@ -297,15 +298,19 @@ class CommandedServers(unittest.TestCase):
         return [sys.executable, "-c", text]
 
     def test_a_line_that_does_not_end_is_waited_for_with_a_limit(self):
-        with tempfile.TemporaryFile() as output:
-            words = self.program("import sys; print('serving gRPC at 127.0.0.1:80', end='', flush=True); print(file=sys.stderr, flush=True); input()")
-            process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.PIPE)
-            with process:
-                process.stderr.readline()
-                line = endpoints.first_line(process, output, limit=0.1)
-                self.assertIsNone(process.poll())
-                process.stdin.write(b"\n")
-        self.assertEqual(line, "serving gRPC at 127.0.0.1:80")
+        reading, writing = os.pipe()
+        pipe = self.enterContext(os.fdopen(reading, "rb"))
+        output = endpoints.Output(pipe)
+        os.write(writing, b"serving gRPC at 127.0.0.1:80")
+        while not output.head:
+            self.assertFalse(output.has_line.wait(0.01), "there is no line yet")
+        self.assertEqual(output.first_line(limit=0), "serving gRPC at 127.0.0.1:80")
+        os.write(writing, b"01\nmore\n")
+        self.assertEqual(output.first_line(), "serving gRPC at 127.0.0.1:8001\n")
+        os.close(writing)
+        output.close()
+        self.assertTrue(pipe.closed)
+        self.assertEqual(output.end().splitlines()[1], "more")
 
     def test_a_line_without_its_end_names_no_address(self):
         server = Commanded(self.program("print('serving gRPC at 127.0.0.1:80', end='')"))
