@@ -1,20 +1,21 @@
 /** How the latencies are distributed: bars, and percentiles as a table. */
 
 import { type Counts, bound, countsOf, range, sum } from "./buckets.ts";
-import { type Cell, type Child, fitting, h, svg, table } from "./dom.ts";
+import { type Cell, type Child, svg, table } from "./dom.ts";
+import { drawing, drawingWidth } from "./drawing.ts";
 import { counted, duration, percent } from "./format.ts";
 import { type JsonObject, isObject, number, object } from "./json.ts";
 import type { Series } from "./series.ts";
 
-const [WIDEST, HEIGHT, LEFT, BOTTOM] = [900, 200, 10, 24];
+const [HEIGHT, LEFT, BOTTOM] = [200, 10, 24];
 /** The least distance of two latencies below the bars, in pixels. */
 const LABEL = 80;
 
 /** The bars of a distribution. */
-function bars(counts: Counts, [lowest, highest]: [number, number], latency: JsonObject): SVGElement {
+function bars(counts: Counts, [lowest, highest]: [number, number], latency: JsonObject): HTMLElement {
     const total = [...counts.values()].reduce((all, its) => all + its, 0);
     const most = Math.max(...counts.values());
-    const whole = fitting(WIDEST);
+    const whole = drawingWidth();
     const width = (whole - LEFT) / (highest - lowest + 1);
     const x = (bucket: number): number => LEFT + (bucket - lowest) * width;
     const shapes: Child[] = [];
@@ -52,12 +53,9 @@ function bars(counts: Counts, [lowest, highest]: [number, number], latency: Json
             );
         }
     }
+    const title = "Distribution of the latency of steps (logarithmic time)";
     const label = `Distribution of ${total} latencies of steps. The table of percentiles says the same.`;
-    return svg(
-        "svg",
-        { class: "bars fits", viewBox: `0 0 ${whole} ${HEIGHT}`, role: "img", "aria-label": label },
-        ...shapes,
-    );
+    return drawing({ title, label, size: [whole, HEIGHT], legend: [] }, shapes);
 }
 
 /** The figure of the distribution; `null` where the series has no buckets. */
@@ -68,16 +66,7 @@ export function distribution(series: Series | null, document: JsonObject): HTMLE
         return null;
     }
     const latency = object(object(document["latency_us"])["step"]);
-    return h(
-        "figure",
-        { class: "chart wide" },
-        h("figcaption", {}, "Distribution of the latency of steps (logarithmic time)"),
-        h(
-            "div",
-            { class: "scroll", tabindex: "0", role: "group", "aria-label": "Distribution of latencies" },
-            bars(counts, bounds, latency),
-        ),
-    );
+    return bars(counts, bounds, latency);
 }
 
 const ROWS: readonly [name: string, words: string][] = [

@@ -147,12 +147,6 @@ export function tableOfUsed(caption: string, head: readonly string[], rows: read
     return table(caption, kept(head), rows.map(kept), NO_NUMBERS);
 }
 
-/** How wide a drawing is that fits the page as it is now, so that its letters keep their size on a phone. */
-export function fitting(widest: number): number {
-    return Math.min(widest, Math.max(NARROWEST, document.documentElement.clientWidth - MARGINS));
-}
-
-const [NARROWEST, MARGINS] = [320, 32];
 const SVG = "http://www.w3.org/2000/svg";
 
 /** An SVG element. Its attributes are numbers, classes and shapes of this page. */

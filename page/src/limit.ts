@@ -1,11 +1,11 @@
 /** The highest load: the curve of a search, its bracket, and its trials. */
 
-import { type Cell, NO_NUMBERS, type Child, fitting, h, svg, table } from "./dom.ts";
+import { type Cell, NO_NUMBERS, type Child, h, svg, table } from "./dom.ts";
+import { drawing, drawingWidth } from "./drawing.ts";
 import { duration, rate, short } from "./format.ts";
 import { type JsonObject, list, number, object, text } from "./json.ts";
 import { badge } from "./summary.ts";
 
-const WIDEST = 900;
 const [HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [260, 70, 34, 16, 16];
 
 interface Point {
@@ -61,7 +61,7 @@ function plot(
     unit: (value: number) => string,
     bracket: { from: number | null; to: number | null },
 ): Child {
-    const width = fitting(WIDEST);
+    const width = drawingWidth();
     const points = curves.flatMap((curve) => curve.points).filter((point) => point.value > 0 && point.load > 0);
     if (points.length === 0) {
         return null;
@@ -115,33 +115,14 @@ function plot(
             );
         }
     }
-    return h(
-        "figure",
-        { class: "chart wide" },
-        h("figcaption", {}, title),
-        h(
-            "p",
-            { class: "legend" },
-            ...curves.map((curve) => h("span", {}, h("i", { class: `swatch line ${curve.tone}` }), ` ${curve.name}`)),
-            h("span", {}, h("i", { class: "swatch sustained" }), " sustained"),
-            h("span", {}, h("i", { class: "swatch overloaded" }), " too much"),
-            h("span", {}, h("i", { class: "swatch bracket" }), " the limit lies here"),
-        ),
-        h(
-            "div",
-            { class: "scroll", tabindex: "0", role: "group", "aria-label": title },
-            svg(
-                "svg",
-                {
-                    class: "bars fits",
-                    viewBox: `0 0 ${width} ${HEIGHT}`,
-                    role: "img",
-                    "aria-label": `${title}. The table of trials says the same.`,
-                },
-                ...shapes,
-            ),
-        ),
-    );
+    const legend = [
+        ...curves.map((curve) => h("span", {}, h("i", { class: `swatch line ${curve.tone}` }), ` ${curve.name}`)),
+        h("span", {}, h("i", { class: "swatch sustained" }), " sustained"),
+        h("span", {}, h("i", { class: "swatch overloaded" }), " too much"),
+        h("span", {}, h("i", { class: "swatch bracket" }), " the limit lies here"),
+    ];
+    const label = `${title}. The table of trials says the same.`;
+    return drawing({ title, label, size: [width, HEIGHT], legend }, shapes);
 }
 
 function trialRow(trial: JsonObject, place: number): Cell[] {

@@ -1,12 +1,13 @@
 /** In which gaps a failure fails: a chart of each gap, with the interval of each length. */
 
-import { type Cell, NO_NUMBERS, type Child, fitting, h, svg, table } from "./dom.ts";
+import { type Cell, NO_NUMBERS, type Child, h, svg, table } from "./dom.ts";
+import { drawing, drawingWidth } from "./drawing.ts";
 import { counted, duration } from "./format.ts";
 import { type JsonObject, list, number, object, text } from "./json.ts";
 import { badge } from "./summary.ts";
 import type { Verdict } from "./verdict.ts";
 
-const [WIDEST, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [900, 220, 70, 34, 12, 24];
+const [HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [220, 70, 34, 12, 24];
 /** Labels of lengths are so far from each other, or left out. */
 const APART = 64;
 
@@ -86,7 +87,7 @@ function chart(gap: JsonObject, title: string): Child {
         return null;
     }
     const recorded = number(gap["recorded_us"]) ?? -1;
-    const whole = fitting(WIDEST);
+    const whole = drawingWidth();
     const x = scaleOf(points, whole);
     const y = (share: number): number => HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP);
     const shapes: Child[] = [];
@@ -117,32 +118,13 @@ function chart(gap: JsonObject, title: string): Child {
             svg("circle", { class: "point series-1", cx: x(us), cy: y(failed / runs), r: 4 }, svg("title", {}, words)),
         );
     }
-    return h(
-        "figure",
-        { class: "chart wide" },
-        h("figcaption", {}, title),
-        h(
-            "p",
-            { class: "legend" },
-            h("span", {}, h("i", { class: "swatch sustained" }), " share of the runs that fail, with its interval"),
-            h("span", {}, h("i", { class: "swatch bracket" }), " it fails at these lengths"),
-            h("span", {}, h("i", { class: "swatch line series-2 dashed" }), " as recorded"),
-        ),
-        h(
-            "div",
-            { class: "scroll", tabindex: "0", role: "group", "aria-label": title },
-            svg(
-                "svg",
-                {
-                    class: "bars fits",
-                    viewBox: `0 0 ${whole} ${HEIGHT}`,
-                    role: "img",
-                    "aria-label": `${title}. The table of lengths says the same.`,
-                },
-                ...shapes,
-            ),
-        ),
-    );
+    const legend = [
+        h("span", {}, h("i", { class: "swatch sustained" }), " share of the runs that fail, with its interval"),
+        h("span", {}, h("i", { class: "swatch bracket" }), " it fails at these lengths"),
+        h("span", {}, h("i", { class: "swatch line series-2 dashed" }), " as recorded"),
+    ];
+    const label = `${title}. The table of lengths says the same.`;
+    return drawing({ title, label, size: [whole, HEIGHT], legend }, shapes);
 }
 
 function lengths(gap: JsonObject, name: string): HTMLElement {
