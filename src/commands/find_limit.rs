@@ -14,9 +14,10 @@ use super::{
     golden::expected,
     metrics::{Exported, metered},
     output::{ResultFile, check_different, print, say_error},
+    prepare::{check_measured, load_words, planted_faults, replay_line, server_memory, setup, start_server},
     progress::Display,
     resolve, runtime,
-    stress::{check_measured, interrupts, load_words, planted_faults, replay_line, server_memory, setup, start_server},
+    stress::interrupts,
 };
 use crate::{
     cli::{StressArgs, with_hints},

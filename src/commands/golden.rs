@@ -12,8 +12,8 @@ use std::{
 use super::{
     Failure, UNKNOWN,
     output::{ResultFile, check_different, print, say_error},
+    prepare::start_server,
     resolve, runtime,
-    stress::start_server,
 };
 use crate::{
     cli::{CalibrateArgs, EndpointArgs, ExpectArgs, Expected, GoldenArgs, GoldenCommand, PlanArgs, VerifyArgs},

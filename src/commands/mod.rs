@@ -13,6 +13,7 @@ mod metrics;
 mod output;
 mod pictured;
 mod plan;
+mod prepare;
 mod progress;
 mod proxy;
 mod replay;

@@ -1,7 +1,6 @@
 //! `sequence-stress`: stress an endpoint.
 
 use std::{
-    env,
     io::{IsTerminal as _, stdout},
     sync::{
         Arc,
@@ -10,10 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    sync::mpsc::{self, Receiver, Sender},
-    time::Instant,
-};
+use tokio::sync::mpsc::{self, Receiver, Sender};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
@@ -26,32 +22,24 @@ use super::{
     metrics::{Exported, metered},
     output::{Files, check_different, check_history_file, print, print_beside, say_error},
     pictured::{Scratch, discard_all, pictured, tell_problem},
+    prepare::{check_measured, load_words, planted_faults, recording, replay_line, server_memory, setup, start_server},
     progress::Display,
     resolve, runtime,
     screen::restore,
     signals::{Questions, Signals},
 };
 use crate::{
-    cli::{EndpointArgs, PID_VARIABLE, StressArgs, quoted, with_hints},
-    frame::HistoryPlan,
+    cli::{EndpointArgs, StressArgs, with_hints},
     lanes::Accused,
     preflight::Preflight,
-    report::{
-        Extent, LiveLines, Pictured, PlantedFault, Summary, describe_absence, verdict_and_why, write_preflight,
-        write_text,
-    },
-    run::{Absence, Asked, Glance, MemorySource, Observer, Progress, Restart, RunResult, Setup, SoFar},
+    report::{Extent, LiveLines, Pictured, Summary, describe_absence, verdict_and_why, write_preflight, write_text},
+    run::{Absence, Asked, Glance, Observer, Progress, RunResult, Setup, SoFar},
     tui::{About, Judged, Stage, Wish},
 };
-use oracle::{Violation, history};
-use reference::{Options, Planted, Server};
-use workload::{
-    scenario::{Measure, Scenario, Source, Target},
-    seed::Seed,
-};
+use oracle::Violation;
+use reference::Server;
+use workload::{scenario::Scenario, seed::Seed};
 
-/// The environment variable in which whatever started the server says how it is started again.
-pub(super) const STARTER: &str = "SEQUENCE_STRESS_STARTER";
 /// What is said where a flag has no effect.
 const NO_CHECKPOINT: &str =
     "--checkpoint has nothing to write without a file for the result: add --json, --csv, --hdr-log, --html or --junit";
@@ -136,7 +124,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let options = args.history.options().or(scratch.as_ref().map(|scratch| scratch.options(SCRATCH)));
     let setup = Setup {
         fail_fast: args.fail_fast,
-        recording: options.map(|options| recording(options, args, &source, &replay, seed)),
+        recording: options.map(|options| recording(options, &args.endpoint, (source.name(), &replay), seed)),
         server_memory: server_memory(&args.endpoint, &scenario.target),
         golden: golden.clone(),
         pace: args.expect.pace,
@@ -170,66 +158,6 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let exit_code = files.write(&summary, &pictured, args.endpoint.server_setup(seed).as_ref(), args.quiet);
     exported.finish();
     Ok(exit_code)
-}
-
-/// The history of a run.
-fn recording(options: history::Options, args: &StressArgs, source: &Source, replay: &str, seed: Seed) -> HistoryPlan {
-    let (scenario_name, replay) = (source.name().to_owned(), replay.to_owned());
-    HistoryPlan { options, scenario_name, replay, server: args.endpoint.server_setup(seed) }
-}
-
-/// What the faults that are planted in a server did in a run.
-pub(super) fn planted_faults(endpoint: &EndpointArgs, server: &Server, run: &RunResult) -> Vec<PlantedFault> {
-    let since = |at: &Instant| {
-        let since = at.checked_duration_since(run.began?)?;
-        u64::try_from(since.as_micros()).ok()
-    };
-    let committed = |planted: &Planted| PlantedFault {
-        fault: planted.fault.to_string(),
-        chances: server.chances(planted.fault),
-        committed: server.committed(planted.fault),
-        committed_at_us: server.committed_at(planted.fault).iter().filter_map(since).collect(),
-    };
-    endpoint.server.fault.iter().map(committed).collect()
-}
-
-pub(super) fn start_server(endpoint: &EndpointArgs, seed: Seed) -> Result<Server, CommandFailure> {
-    let options = Options::from(endpoint.server_setup(seed).unwrap_or_default());
-    options.check().map_err(CommandFailure::wrong_input)?;
-    Server::start(options).map_err(CommandFailure::could_not_test)
-}
-
-/// Makes sure that a run knows where to read what its thresholds are of.
-pub(super) fn check_measured(setup: &Setup) -> Result<(), CommandFailure> {
-    let Some(threshold) = setup.cannot_measure() else { return Ok(()) };
-    let measure = threshold.measure;
-    let flags = match measure {
-        Measure::Pending => "--metrics-url",
-        Measure::ServerCpu => "--server-pid",
-        _ => "--server-pid or --server-memory",
-    };
-    Err(CommandFailure::wrong_input(format!(
-        "the threshold '{threshold}' needs {flags}: without it {measure} is not measured"
-    )))
-}
-
-/// A run of this scenario, with what the flags say of the endpoint.
-pub(super) fn setup(endpoint: &EndpointArgs, server: Option<&Server>, scenario: Scenario, seed: Seed) -> Setup {
-    Setup {
-        hints: endpoint.hints(),
-        embedded: endpoint.embedded,
-        restart: restart(endpoint, server),
-        program: env::current_exe().ok(),
-        ..Setup::new(scenario, seed)
-    }
-}
-
-/// How the server is restarted, where that is known.
-fn restart(endpoint: &EndpointArgs, server: Option<&Server>) -> Option<Restart> {
-    match server {
-        Some(server) => Some(Restart::by(server.restarter())),
-        None => endpoint.restart_command.as_deref().map(Restart::by_command),
-    }
 }
 
 /// Has whoever sends SIGUSR1 get a verdict.
@@ -282,18 +210,6 @@ async fn ends(signals: &mut Signals, wishes: &mut Receiver<Wish>, is_such: fn(Wi
     }
 }
 
-/// Where the server's memory is read. What the environment says may be of a server that is gone, and then a message says so.
-pub(super) fn server_memory(endpoint: &EndpointArgs, target: &Target) -> Option<MemorySource> {
-    let of_environment = || {
-        let text = endpoint.pid_of_environment.as_ref()?;
-        let parsed = text.parse().map_err(|_| format!("'{text}' is no process ID")).map(MemorySource::Process);
-        let checked = parsed.and_then(|source| source.check(target.endpoint.all()).map(|()| source));
-        let unusable = |why| say_error(&format!("the server's memory is not read ({PID_VARIABLE}): {why}"));
-        checked.map_err(unusable).ok()
-    };
-    endpoint.server_memory().or_else(of_environment)
-}
-
 fn show_each_step() {
     let lines = tracing_subscriber::fmt::layer()
         .with_target(false)
@@ -303,61 +219,6 @@ fn show_each_step() {
         .with_writer(std::io::stderr);
     let steps = Targets::new().with_target("sequence_stress", LevelFilter::DEBUG);
     tracing_subscriber::registry().with(lines).with(steps).init();
-}
-
-/// The words that say how much is sent, and what else a run's flags say of it.
-pub(super) fn load_words(args: &StressArgs, scenario: &Scenario) -> Vec<String> {
-    // Of several populations each has its own numbers, which only flags replace.
-    let (workers, iterations) = match &scenario.populations[..] {
-        _ if args.find_limit.is_some() => (args.plan.concurrency, None),
-        [alone] => (Some(alone.load.workers), alone.load.iterations),
-        _ => (args.plan.concurrency, args.plan.iterations),
-    };
-    let words = [
-        workers.map(|workers| format!("-t {workers}")),
-        iterations.map(|iterations| format!("-i {iterations}")),
-        args.find_limit.map(|range| format!("--find-limit {range}")),
-        args.duration.map(|seconds| format!("--duration {seconds}s")),
-        args.response_limit.map(|limit| format!("--response-limit {}ms", limit.duration().as_millis())),
-        args.soak.reconnect.map(|limit| format!("--reconnect {}ms", limit.duration().as_millis())),
-        args.require_claims.then(|| "--require-claims".to_owned()),
-    ];
-    let thresholds = args.fail_if.iter().map(|threshold| format!("--fail-if {}", quoted(&threshold.to_string())));
-    words.into_iter().flatten().chain(thresholds).chain(args.pacing.words()).chain(args.expect.words()).collect()
-}
-
-/// The command line that sends the same again; what the preflight takes of the hints is added to it.
-pub(super) fn replay_line(
-    endpoint: &EndpointArgs,
-    source: &Source,
-    load: &[String],
-    seed: Seed,
-    target: &Target,
-) -> String {
-    let this = env::args().next().unwrap_or_else(|| "sequence-stress".to_owned());
-    // What started a server for this run starts one for the next, at another address.
-    let starter = env::var(STARTER).ok().filter(|_| endpoint.url_from_environment && !endpoint.embedded);
-    let mut words: Vec<_> = starter.iter().cloned().collect();
-    words.push(quoted(&this));
-    words.extend(load.iter().cloned());
-    words.push(format!("-r {seed}"));
-    if endpoint.embedded {
-        words.push("--embedded".to_owned());
-        words.extend(endpoint.server_flags(seed));
-    } else if starter.is_none() {
-        words.extend(target.endpoint.all().iter().map(|endpoint| format!("-u {endpoint}")));
-    }
-    if let (Some(metrics), false) = (&endpoint.metrics_url, endpoint.metrics_from_environment && starter.is_some()) {
-        words.push(format!("--metrics-url {metrics}"));
-    }
-    if let (Some(source), None) = (endpoint.server_memory().filter(|_| !endpoint.embedded), &starter) {
-        words.push(source.to_string());
-    }
-    words.extend(endpoint.access.words().into_iter().map(|(flag, value)| format!("{flag} {}", quoted(&value))));
-    words.extend(endpoint.transport.map(|transport| format!("--transport {transport}")));
-    words.push(format!("-m {}", quoted(&target.model)));
-    words.extend(source.argument().map(|scenario| format!("--scenario {}", quoted(&scenario))));
-    words.join(" ")
 }
 
 /// Shows the run to a person.
@@ -495,19 +356,5 @@ impl Observer for Terminal<'_> {
                 "interrupted: waiting up to {drain:?} for responses to requests already sent; interrupt again to end at once"
             ));
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_where_a_shell_needs_it() {
-        for (word, expected) in
-            [("model_1", "model_1"), ("a b", "'a b'"), ("it's", r"'it'\''s'"), ("", "''"), ("$x", "'$x'")]
-        {
-            assert_eq!(quoted(word), expected);
-        }
     }
 }

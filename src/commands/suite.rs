@@ -22,12 +22,12 @@ use super::{
     metrics::{Exported, metered},
     output::{ResultFile, check_different, print, say_error},
     pictured::{Scratch, tell_problem},
+    prepare::{planted_faults, recording, replay_line, server_memory, setup, start_server},
     runtime, seed_from_the_clock,
-    stress::{interrupts, planted_faults, replay_line, server_memory, setup, start_server},
+    stress::interrupts,
 };
 use crate::{
     cli::{SuiteArgs, with_hints},
-    frame::HistoryPlan,
     metrics::Metrics,
     preflight::Preflight,
     report::{Pictured, ScenarioOutcome, SuiteResult, Summary, counted, to_junit},
@@ -226,14 +226,10 @@ impl Suite<'_> {
                 builtin.name
             ));
         }
-        let recording = self.scratch.as_ref().map(|scratch| HistoryPlan {
-            options: scratch.options(builtin.name),
-            scenario_name: builtin.name.to_owned(),
-            replay: replay.clone(),
-            server: endpoint.server_setup(self.seed),
-        });
+        let options = self.scratch.as_ref().map(|scratch| scratch.options(builtin.name));
+        let recorded = |options| recording(options, endpoint, (builtin.name, &replay), self.seed);
         let setup = Setup {
-            recording,
+            recording: options.map(recorded),
             server_memory,
             golden: self.golden.clone(),
             pace: self.args.expect.pace,

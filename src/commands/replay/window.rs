@@ -13,7 +13,7 @@ use crate::{
     commands::{
         Failure as CommandFailure,
         output::{ResultFile, print, say_error},
-        stress::STARTER,
+        prepare::STARTER,
     },
     failure::Failure,
     probe::Accounting,
