@@ -4,6 +4,7 @@
 
 mod assign;
 mod columns;
+mod sequence;
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -11,13 +12,12 @@ use std::{
 };
 
 pub(crate) use self::columns::LaneData;
+use self::sequence::{Answer, End, Sequence, StepSeen};
 use crate::{check::Follower, frame::Header};
 use oracle::{Outcome, Place, Ruling, Settled, Violation, history::Entry};
 use workload::{
-    controls::Seen,
     event::{ContextId, Cut, Disturbance, EventKind, Nanos},
-    number::Number,
-    sequence::{CorrelationId, Pattern, RequestId, Step},
+    sequence::{RequestId, Step},
 };
 
 /// How many sequences are kept, and how many of them because a violation is near.
@@ -32,28 +32,6 @@ const MARKS_MAX: usize = 20_000;
 /// What happens so many seconds before and after a violation is near the violation.
 const NEAR: u64 = 10;
 const SECOND: Nanos = 1_000_000_000;
-/// The longest text of an error that is kept.
-const TEXT_MAX: usize = 200;
-
-/// How a sequence was over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// Nothing says that it was.
-    Open,
-    /// Its END was executed.
-    Ended,
-    /// It had no step for an idle limit.
-    Idle,
-    /// The server answered a step with an error.
-    Rejected,
-    /// The client or the network cut its stream.
-    Cut,
-    /// Another sequence of its correlation ID began.
-    Replaced,
-    /// The model or the server was exchanged.
-    Disturbed,
-}
-
 /// What is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MarkKind {
@@ -80,55 +58,11 @@ struct Mark {
     violation: Option<usize>,
 }
 
-/// A step and its response.
-#[derive(Clone, Debug)]
-struct StepSeen {
-    step: Step,
-    sent: Nanos,
-    settled: Option<(Nanos, Outcome)>,
-    answer: Option<Answer>,
-    slot: Option<u32>,
-}
-
-/// What came for a step.
-#[derive(Clone, Debug)]
-enum Answer {
-    Sum(Number),
-    Error(String),
-}
-
 /// What a sequence is known by: its context, and its number in the worker.
 type Key = (ContextId, u32);
 
 fn key(request: RequestId) -> Key {
     (ContextId { worker: request.worker, context: request.context }, request.sequence)
-}
-
-/// A sequence.
-#[derive(Clone, Debug)]
-struct Sequence {
-    key: Key,
-    correlation_id: CorrelationId,
-    pattern: Pattern,
-    begun: Nanos,
-    /// From when it certainly had a slot.
-    held: Option<Nanos>,
-    /// When the last step was sent that was executed.
-    executed: Option<Nanos>,
-    /// When its END was sent, and when it was answered if it was executed.
-    end_sent: Option<Nanos>,
-    ended: Option<Nanos>,
-    /// When it was over or might have been, as far as events tell.
-    over: Option<Nanos>,
-    end: End,
-    /// The slot that the model saw.
-    slot: Option<u32>,
-    violations: u32,
-    /// The last steps, and earlier ones that a violation is near.
-    steps: VecDeque<StepSeen>,
-    near: Vec<StepSeen>,
-    /// Steps that were sent, those included that are not kept.
-    sent: u32,
 }
 
 /// Where the violations of a run were, in the order of its result.
@@ -404,102 +338,6 @@ impl Lanes {
     fn is_near_time(&self, from: Nanos, until: Nanos) -> bool {
         let (first, last) = ((from / SECOND).saturating_sub(NEAR), until / SECOND + NEAR);
         self.violations.range(first..=last).next().is_some()
-    }
-}
-
-impl Sequence {
-    fn new(entry: &Entry, first: Step) -> Self {
-        Self {
-            key: key(first.request),
-            correlation_id: entry.correlation_id,
-            pattern: first.pattern,
-            begun: entry.at,
-            held: None,
-            executed: None,
-            end_sent: None,
-            ended: None,
-            over: None,
-            end: End::Open,
-            slot: None,
-            violations: 0,
-            steps: VecDeque::new(),
-            near: Vec::new(),
-            sent: 0,
-        }
-    }
-
-    /// How many of its steps are kept.
-    fn kept(&self) -> usize {
-        self.steps.len() + self.near.len()
-    }
-
-    /// Takes in what became of a step; returns whether that shows that the server ended the sequence because it was idle.
-    fn settled(&mut self, entry: &Entry, settled: &Settled, idle: Option<Nanos>) -> bool {
-        let (slot, answer) = match &entry.what {
-            EventKind::Answered(_, sum, seen) => (seen.and_then(Seen::slot), Some(Answer::Sum(*sum))),
-            EventKind::Received(received) => match &received.result {
-                Err(text) => (None, Some(Answer::Error(text.chars().take(TEXT_MAX).collect()))),
-                Ok(_) => (None, settled.sum.map(Answer::Sum)),
-            },
-            _ => (None, None),
-        };
-        if let Some(seen) = self.steps.iter_mut().rev().find(|seen| seen.step.request == settled.step.request) {
-            seen.settled = Some((entry.at, settled.outcome));
-            seen.answer = answer;
-            seen.slot = slot;
-        }
-        self.slot = self.slot.or(slot);
-        match settled.outcome {
-            Outcome::Completed => {
-                self.executed = self.executed.max(Some(settled.sent_at));
-                self.held = self.held.or(Some(entry.at));
-                if settled.step.end {
-                    self.ended = Some(entry.at);
-                    self.close(self.end_sent.unwrap_or(entry.at), End::Ended);
-                }
-                false
-            }
-            Outcome::Rejected | Outcome::Expired | Outcome::Failed if !settled.step.is_to_be_rejected() => {
-                let paused = self.executed.map(|executed| settled.sent_at.saturating_sub(executed));
-                let is_idle = self.held.is_some() && paused.zip(idle).is_some_and(|(paused, idle)| paused >= idle);
-                self.close(settled.sent_at, if is_idle { End::Idle } else { End::Rejected });
-                is_idle && settled.outcome == Outcome::Rejected
-            }
-            Outcome::Rejected | Outcome::Expired | Outcome::Failed => {
-                if self.held.is_none() && settled.step.is_first() {
-                    self.close(entry.at, End::Rejected);
-                }
-                false
-            }
-            Outcome::Indeterminate => false,
-        }
-    }
-
-    /// It may be over from then on.
-    fn close(&mut self, at: Nanos, end: End) {
-        if self.end == End::Open {
-            self.over = Some(self.over.map_or(at, |over| over.min(at)));
-            self.end = end;
-        }
-    }
-
-    /// What is known at the end of the history.
-    fn conclude(&mut self, idle: Option<Nanos>, until: Nanos) {
-        let idle_over = self.executed.zip(idle).map(|(executed, idle)| executed.saturating_add(idle));
-        match (self.over, idle_over) {
-            (Some(over), Some(idle_over)) if idle_over < over && self.end != End::Ended => {
-                self.over = Some(idle_over);
-                self.end = End::Idle;
-            }
-            (None, Some(idle_over)) if idle_over < until => {
-                self.over = Some(idle_over);
-                self.end = End::Idle;
-            }
-            (None, _) => self.over = Some(until),
-            _ => {}
-        }
-        // It had the slot when its START was answered, whatever was sent by then.
-        self.over = self.over.map(|over| over.max(self.held.unwrap_or(over)));
     }
 }
 

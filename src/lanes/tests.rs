@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use workload::{
+    controls::Seen,
     conversation::{Connection, Lane, Transport},
-    event::Disturbance,
-    number::Datatype,
+    number::{Datatype, Number},
+    sequence::{CorrelationId, Pattern},
 };
 
 const MS: Nanos = 1_000_000;
