@@ -366,6 +366,8 @@ fn result(
         health: footer.and_then(|footer| footer.health.clone()),
         series: Series::default(),
         thresholds: Vec::new(),
+        ranks: None,
+        own: None,
         tally,
         violations,
     }

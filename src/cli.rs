@@ -10,6 +10,7 @@ mod golden;
 mod history;
 mod metrics;
 mod proxy;
+mod ranks;
 mod replay;
 mod report;
 mod repository;
@@ -29,7 +30,7 @@ use std::{
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
-pub(crate) use self::endpoint::PID_VARIABLE;
+pub(crate) use self::{endpoint::PID_VARIABLE, ranks::is_one_of_several};
 use self::values::{arrivals, milliseconds, whole, whole_seconds, workers};
 pub use self::{
     access::AccessArgs,
@@ -42,6 +43,7 @@ pub use self::{
     history::{CheckArgs, HistoryArgs},
     metrics::MetricsArgs,
     proxy::ProxyArgs,
+    ranks::RankArgs,
     replay::ReplayArgs,
     report::ReportArgs,
     repository::{InitialChoice, RepositoryArgs},
@@ -291,6 +293,9 @@ pub struct StressArgs {
     /// Metrics for others.
     #[command(flatten)]
     pub metrics: MetricsArgs,
+    /// Other processes that hold the run, too.
+    #[command(flatten)]
+    pub ranks: RankArgs,
     /// Print also time limits, claims, and each population's times
     #[arg(long, conflicts_with = "quiet", help_heading = "Output")]
     pub wide: bool,

@@ -13,6 +13,7 @@ pub mod preflight;
 pub mod probe;
 
 pub mod frame;
+pub mod ranks;
 pub mod run;
 
 pub mod golden;

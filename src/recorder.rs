@@ -5,7 +5,9 @@ mod gauges;
 mod glance;
 mod goodput;
 mod measured;
+mod packed;
 mod reach;
+mod relay;
 mod series;
 mod snapshots;
 mod tally;
@@ -31,7 +33,7 @@ pub(crate) use self::series::Counted;
 pub(crate) use self::series::{INTERVALS_MAX, Interval, Packed, Sample, Second, Seconds, Series};
 pub(crate) use self::snapshots::Snapshots;
 pub(crate) use self::tally::{Counts, Tally};
-pub(crate) use self::tap::{BATCHES, BYTES, Tap, Taps};
+pub(crate) use self::tap::{BATCHES, BYTES, Batch, Batches, Tap, Taps};
 pub(crate) use self::times::{Executed, Pacing, Times, Waits};
 use self::{goodput::is_of_use, series::Now};
 use oracle::{Oracle, OtherWords, Outcome, Rules, Ruling, Settled, ViolationKind};
@@ -189,7 +191,7 @@ impl Recorder {
         self.contexts[index].reach.event(&event.kind, here, &mut self.tally.reached);
         let mut ruling = self.oracle.observe(event);
         if let Some(OtherWords { of, text }) = ruling.other_words.take() {
-            self.tally.other_words.entry(of).or_insert(text);
+            self.tally.other_words.entry(of.to_owned()).or_insert(text);
         }
         let Ruling { settled, abandoned, violations, .. } = &ruling;
         if let Some(settled) = settled {

@@ -9,17 +9,20 @@ mod context;
 mod disturbance;
 mod driver;
 mod during;
+mod follow;
 mod gate;
 mod health;
 mod held_up;
 mod iterations;
 mod latencies;
 mod origin;
+mod part;
 mod phases;
 mod progress;
 mod resources;
 mod shared;
 mod so_far;
+mod team;
 mod threads;
 mod watch;
 mod worker;
@@ -39,6 +42,7 @@ pub use crate::recorder::{PastSecond, PatternCounts, Patterns, Violating};
 use crate::{
     frame::{HistoryPlan, HistoryWritten},
     preflight::{Hints, Preflight},
+    ranks::Lead,
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, accounting::Baseline},
     recorder::{Found, Series, Tally},
 };
@@ -50,9 +54,10 @@ use workload::{
     conversation::Conversation,
     scenario::{Measure, Scenario, Threshold},
     seed::Seed,
+    share::Share,
 };
 
-pub(crate) use self::disturbance::cannot_disturb;
+pub(crate) use self::{disturbance::cannot_disturb, origin::host_name, part::Part};
 #[cfg(test)]
 pub(crate) use self::resources::too_few_files;
 pub(crate) use self::resources::{cpu_us, memory_now};
@@ -60,8 +65,10 @@ pub use self::{
     absences::{Absence, Restarts},
     arrivals::Arrived,
     disturbance::Restart,
+    follow::{Followed, follow},
     health::{Growth, Health, MemorySource, NotReady, ServerMemory, Slope},
     origin::{Host, Origin},
+    part::{Rank, Ranks},
     phases::PhaseSpan,
     progress::{Latencies, Progress},
     resources::Memory,
@@ -78,6 +85,8 @@ pub struct Setup {
     pub scenario: Scenario,
     /// What fixes every choice.
     pub seed: Seed,
+    /// Which part of it this process sends.
+    pub share: Share,
     /// Conversations that are held as they stand, in place of what the scenario draws. Those of one worker are held one after the other, and
     /// none begins before its time. The scenario has the workers and contexts that they name, and all else.
     pub given: Option<Vec<Conversation>>,
@@ -99,6 +108,8 @@ pub struct Setup {
     pub golden: Option<Arc<Golden>>,
     /// How many times as fast as they were recorded tracks are sent; none where each step follows as soon as it can.
     pub pace: Option<f64>,
+    /// The other ranks, where this one leads them.
+    pub lead: Option<Lead>,
     /// When the observer gets what the run has shown so far.
     pub so_far: SoFar,
 }
@@ -109,6 +120,7 @@ impl Setup {
         Self {
             scenario,
             seed,
+            share: Share::WHOLE,
             given: None,
             hints: Hints::default(),
             fail_fast: false,
@@ -119,6 +131,7 @@ impl Setup {
             server_memory: None,
             golden: None,
             pace: None,
+            lead: None,
             so_far: SoFar::default(),
         }
     }
@@ -241,6 +254,10 @@ pub struct RunResult {
     pub series: Series,
     /// What the scenario's thresholds came to.
     pub thresholds: Vec<Found>,
+    /// The ranks that held it, where it was several.
+    pub ranks: Option<Ranks>,
+    /// What rank 0 itself measured of it, where it was several.
+    pub(crate) own: Option<Arc<Part>>,
 }
 
 /// Why nothing could be tested.
@@ -256,6 +273,8 @@ pub enum RunError {
     Resources(String),
     /// The process that is said to be the server is none, or another's.
     Process(String),
+    /// A rank was lost before the run began.
+    Ranks(String),
     /// The run was interrupted before anything was sent.
     Interrupted,
 }
@@ -267,7 +286,8 @@ impl std::fmt::Display for RunError {
             | Self::Access(why)
             | Self::History(why)
             | Self::Resources(why)
-            | Self::Process(why) => f.write_str(why),
+            | Self::Process(why)
+            | Self::Ranks(why) => f.write_str(why),
             Self::Interrupted => f.write_str("interrupted before anything was sent"),
         }
     }

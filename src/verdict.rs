@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{
     recorder::Found,
-    run::{End, Interrupted, RunResult},
+    run::{End, Interrupted, Ranks, RunResult},
 };
 use oracle::golden::Fingerprints;
 use workload::{claim::Claim, scenario::Scenario};
@@ -38,6 +38,8 @@ pub(crate) enum Doubt {
     NotEnded,
     /// It could not go on, for this reason.
     BrokenOff(String),
+    /// This rank was lost, for this reason.
+    RankLost(usize, String),
     /// No sequence ran to its end with answers that could be judged.
     NothingJudged,
     /// No output of a model without a formula is deterministic enough to be judged.
@@ -134,6 +136,8 @@ impl Judged<'_> {
         }
         doubts.extend(thresholds.iter().find(|found| found.ended_the_run).cloned().map(Doubt::EndedByThreshold));
         doubts.extend(broken_off.clone().map(Doubt::BrokenOff));
+        let lost = self.result.ranks.iter().flat_map(Ranks::lost);
+        doubts.extend(lost.map(|(number, _, why)| Doubt::RankLost(number, why.to_owned())));
         // What the client cuts short by itself does not run to its end.
         let none_ended = total.sequences_as_designed == 0 && !tally.cut;
         if none_ended || answered <= unjudged {
@@ -188,7 +192,7 @@ impl Judged<'_> {
     /// have gone on for longer than is known.
     pub(crate) fn missed_claims(&self) -> Vec<Reached> {
         let RunResult { interrupted, broken_off, end, tally, thresholds, .. } = self.result;
-        let is_cut_short = broken_off.is_some() || thresholds.iter().any(|found| found.ended_the_run);
+        let is_cut_short = broken_off.is_some() || self.result.lost_rank().is_some() || thresholds.iter().any(|found| found.ended_the_run);
         let is_done = *end == End::Known && *interrupted == Interrupted(false) && !is_cut_short;
         if !is_done || tally.violation_count() > 0 {
             return Vec::new();

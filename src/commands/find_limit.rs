@@ -16,6 +16,7 @@ use super::{
     output::{ResultFile, check_different, print, say_error},
     prepare::{check_measured, load_words, planted_faults, replay_line, server_memory, setup, start_server},
     progress::Display,
+    ranks::Party,
     resolve, runtime,
     stress::interrupts,
 };
@@ -34,6 +35,7 @@ use reference::Server;
 use workload::{
     scenario::{Scenario, Source},
     seed::Seed,
+    share::Share,
 };
 
 /// For how long iterations begin in each trial, where no flag says it.
@@ -42,7 +44,7 @@ const LASTS: NonZeroU64 = NonZeroU64::new(10).expect("not zero");
 const LASTS_LEAST: u64 = 4;
 
 /// Searches for the limit and returns the exit code.
-pub(super) fn find_limit(args: &StressArgs, range: Range) -> Result<u8, CommandFailure> {
+pub(super) fn find_limit(args: &StressArgs, range: Range, party: Option<&Party>) -> Result<u8, CommandFailure> {
     let lasts = args.duration.unwrap_or(LASTS);
     if lasts.get() < LASTS_LEAST {
         return Err(CommandFailure::wrong_input(format!(
@@ -68,6 +70,7 @@ pub(super) fn find_limit(args: &StressArgs, range: Range) -> Result<u8, CommandF
     let golden = expected(&args.expect, &scenario, &args.endpoint, scenario.longest())?;
     let mut searching = Searching {
         args,
+        party,
         range,
         lasts,
         source,
@@ -137,6 +140,8 @@ fn at(args: &StressArgs, of: Load, load: f64, lasts: NonZeroU64) -> Result<Stres
 
 struct Searching<'a> {
     args: &'a StressArgs,
+    /// The other ranks, where there are some.
+    party: Option<&'a Party>,
     range: Range,
     lasts: NonZeroU64,
     source: Source,
@@ -164,6 +169,9 @@ impl Searching<'_> {
             if summary.result.interrupted.0 {
                 return Ok((search, Ended::Interrupted));
             }
+            if let Some((rank, why)) = summary.result.lost_rank() {
+                return Ok((search, Ended::NotTested(format!("rank {rank} was lost: {why}"))));
+            }
             if let Some(found) = summary.result.thresholds.iter().find(|found| !found.measured) {
                 let load = self.range.of.shown(load);
                 let why = format!("the threshold '{}' was not measured at {load}", found.threshold);
@@ -190,6 +198,9 @@ impl Searching<'_> {
         let Self { source, server, .. } = self;
         let args = &at(self.args, self.range.of, load, self.lasts)?;
         let mut scenario = Scenario::resolve(source, args.overrides())?;
+        if let Some(party) = self.party {
+            scenario = party.fit(scenario)?;
+        }
         if let Some(server) = server {
             scenario.target.embed(server.address, server.http);
             scenario.target.metrics = Some(server.metrics.into());
@@ -206,6 +217,8 @@ impl Searching<'_> {
             server_memory: server_memory(&args.endpoint, &scenario.target),
             golden: self.golden.clone(),
             pace: args.expect.pace,
+            share: self.party.map_or(Share::WHOLE, Party::share),
+            lead: self.party.map(|party| party.lead(source.name(), &replay)),
             ..setup(&args.endpoint, server.as_ref(), scenario.clone(), seed)
         };
         check_measured(&setup)?;

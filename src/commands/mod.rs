@@ -16,6 +16,7 @@ mod plan;
 mod prepare;
 mod progress;
 mod proxy;
+mod ranks;
 mod replay;
 mod report;
 mod repository;
@@ -106,7 +107,7 @@ impl Failure {
         match error {
             RunError::Endpoint(why) => Self::could_not_test(format!("cannot test {server}: {why}")),
             RunError::Access(why) | RunError::History(why) | RunError::Process(why) => Self::wrong_input(why),
-            RunError::Resources(why) => Self::could_not_test(why),
+            RunError::Resources(why) | RunError::Ranks(why) => Self::could_not_test(why),
             RunError::Interrupted => Self { exit_code: UNKNOWN, problem: error.to_string() },
         }
     }

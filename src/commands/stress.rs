@@ -24,6 +24,7 @@ use super::{
     pictured::{Scratch, discard_all, pictured, tell_problem},
     prepare::{check_measured, load_words, planted_faults, recording, replay_line, server_memory, setup, start_server},
     progress::Display,
+    ranks::{Party, Role, role},
     resolve, runtime,
     screen::restore,
     signals::{Questions, Signals},
@@ -38,7 +39,7 @@ use crate::{
 };
 use oracle::Violation;
 use reference::Server;
-use workload::{scenario::Scenario, seed::Seed};
+use workload::{scenario::Scenario, seed::Seed, share::Share};
 
 /// What is said where a flag has no effect.
 const NO_CHECKPOINT: &str =
@@ -61,10 +62,27 @@ const ENDED_AT_ONCE: i32 = 3;
 
 /// Runs a scenario and returns the exit code.
 pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
-    if let Some(range) = args.find_limit {
-        return find_limit(args, range);
+    let party = match role(&args.ranks)? {
+        Role::Followed(exit_code) => return Ok(exit_code),
+        Role::Leads(party) => Some(party),
+        Role::Alone => None,
+    };
+    let ended = match args.find_limit {
+        Some(range) => find_limit(args, range, party.as_ref()),
+        None => stress_once(args, party.as_ref()),
+    };
+    if let Some(party) = party {
+        party.dismiss(ended.is_ok());
     }
+    ended
+}
+
+fn stress_once(args: &StressArgs, party: Option<&Party>) -> Result<u8, CommandFailure> {
     let (source, mut scenario, seed) = resolve(&args.plan, args.overrides())?;
+    if let Some(party) = party {
+        party.give_each_rank_a_worker(&scenario)?;
+        scenario = party.fit(scenario)?;
+    }
     let history = args.history.history.as_deref();
     let named = args.files.named().chain(history.map(|path| ("history", path))).chain(args.expect.files());
     check_different(named).map_err(CommandFailure::wrong_input)?;
@@ -129,9 +147,12 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
         golden: golden.clone(),
         pace: args.expect.pace,
         so_far,
+        share: party.map_or(Share::WHOLE, Party::share),
+        lead: party.map(|party| party.lead(source.name(), &replay)),
         ..setup(&args.endpoint, server.as_ref(), scenario.clone(), seed)
     };
     check_measured(&setup)?;
+    let asked_for = setup.clone();
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         answer_questions(asked)?;
@@ -148,6 +169,9 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     drop(server);
     let mut summary = summary.inspect_err(|_| files.leave())?;
     tell_problem(&mut summary, scratch.is_some());
+    if let Some(party) = party {
+        party.write(&asked_for, &summary.result);
+    }
     print(|out| write_text(&summary, extent, out));
     github::show(|| summary.written());
     let pictured = match (scratch, history.filter(|_| is_shown)) {

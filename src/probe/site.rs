@@ -79,6 +79,11 @@ impl Clock {
         self.0.get_or_init(Instant::now);
     }
 
+    /// Starts it as if that had been at this time.
+    pub(crate) fn start_at(&self, zero: Instant) {
+        self.0.get_or_init(|| zero);
+    }
+
     pub(crate) fn has_started(&self) -> bool {
         self.0.get().is_some()
     }

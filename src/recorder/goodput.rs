@@ -1,10 +1,12 @@
 //! What a server's responses are worth: those that a client can use, beside all of them.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Tally, Times};
 use oracle::{Outcome, Settled, ViolationKind};
 
 /// Responses that no client can use, and requests without a response.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct NotGood {
     /// The times of responses that were wrong, late, or errors that were not planned.
     pub(crate) responses: Times,

@@ -6,7 +6,12 @@ use std::{
     time::SystemTime,
 };
 
-use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer, V2Serializer};
+use hdrhistogram::{
+    Histogram,
+    serialization::{Deserializer, Serializer as _, V2DeflateSerializer, V2Serializer},
+};
+
+use serde::{Deserialize, Serialize};
 
 use super::Times;
 use oracle::Offered;
@@ -17,7 +22,7 @@ pub(crate) const INTERVALS_MAX: usize = 600;
 pub(super) const SECOND: Nanos = 1_000_000_000;
 
 /// What was counted in an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counted {
     /// Requests sent.
     pub(crate) requests: u64,
@@ -47,7 +52,7 @@ impl Counted {
 }
 
 /// How client and server were at a time: once a second, and of a longer interval at its end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) at: Nanos,
     /// Requests without a response.
@@ -88,6 +93,35 @@ impl Packed {
         self.0.is_empty()
     }
 
+    /// In the form that takes the least room.
+    pub(super) fn smallest(times: &Times) -> Self {
+        let mut bytes = Vec::new();
+        if times.count() > 0 {
+            V2DeflateSerializer::new().serialize(&times.0, &mut bytes).expect("memory takes them");
+        }
+        Self(bytes)
+    }
+
+    /// Of what another process wrote.
+    ///
+    /// # Errors
+    /// When these are no such times.
+    pub(super) fn read(bytes: Vec<u8>) -> Result<Self, String> {
+        if !bytes.is_empty() {
+            let read: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| error.to_string())?;
+            let empty = Times::default();
+            let is_ours = |of: fn(&Histogram<u64>) -> u64| of(&read) == of(&empty.0);
+            if !is_ours(Histogram::low) || !is_ours(Histogram::high) || read.sigfig() != empty.0.sigfig() {
+                return Err("it has other bounds".to_owned());
+            }
+        }
+        Ok(Self(bytes))
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Leaves nothing of the times.
     fn take(times: &mut Times) -> Self {
         let packed = Self::of(times);
@@ -116,7 +150,7 @@ impl Packed {
 }
 
 /// The times of an interval.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Timed<T> {
     pub(crate) step: T,
     /// Those of steps whose response was not good.
@@ -129,7 +163,7 @@ pub(crate) struct Timed<T> {
 }
 
 /// What happened in an interval.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Interval {
     pub(crate) counted: Counted,
     pub(crate) times: Timed<Packed>,
@@ -175,7 +209,7 @@ impl Interval {
 }
 
 /// What happened in a second, and how many seconds of the run are before it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Second {
     pub(crate) number: u64,
     pub(crate) interval: Interval,
@@ -247,7 +281,7 @@ impl Now {
 }
 
 /// The intervals of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Series {
     /// How many seconds each interval has.
     pub(crate) seconds: u64,
@@ -307,7 +341,7 @@ impl Series {
 pub(crate) struct Seconds(Arc<Mutex<Vec<Second>>>);
 
 impl Seconds {
-    pub(super) fn leave(&self, second: Second) {
+    pub(crate) fn leave(&self, second: Second) {
         self.0.lock().expect("no thread fails while it has it").push(second);
     }
 

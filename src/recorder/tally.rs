@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Executed, NotGood, Pacing, Times, Waits};
+use super::{Executed, NotGood, Pacing, Times, Waits, packed::array};
 use oracle::{Sent, ViolationKind};
 use workload::{claim::Claims, sequence::Pattern};
 
@@ -70,11 +70,13 @@ impl Counts {
 }
 
 /// Everything that is counted.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Counts by pattern, in the order of [`Pattern::ALL`].
+    #[serde(with = "array")]
     pub patterns: [Counts; Pattern::ALL.len()],
     /// How many violations there were in sequences of each pattern, in the same order.
+    #[serde(with = "array")]
     pub(crate) wrong: [u64; Pattern::ALL.len()],
     /// From when a step was due, or where it has no time of its own from when it was sent, to its response.
     pub step: Times,
@@ -104,7 +106,7 @@ pub struct Tally {
     /// How often each claim was reached.
     pub reached: Claims,
     /// By what they were taken for the rejection of: the first error in words that are not known.
-    pub other_words: BTreeMap<&'static str, String>,
+    pub other_words: BTreeMap<String, String>,
 }
 
 impl Tally {
@@ -138,8 +140,8 @@ impl Tally {
         self.cut |= other.cut;
         self.stuck |= other.stuck;
         self.reached.add(&other.reached);
-        for (&of, text) in &other.other_words {
-            self.other_words.entry(of).or_insert_with(|| text.clone());
+        for (of, text) in &other.other_words {
+            self.other_words.entry(of.clone()).or_insert_with(|| text.clone());
         }
     }
 

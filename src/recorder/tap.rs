@@ -11,6 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde::{Deserialize, Serialize};
+
 use oracle::{Violation, history::Entry};
 use workload::{
     event::{ContextId, Event, Nanos},
@@ -32,18 +34,18 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// What happened on one thread for a while.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     /// What happened before these and could not be handed over.
     pub(super) gap: Option<Gap>,
-    pub(super) entries: Vec<Entry>,
+    pub(crate) entries: Vec<Entry>,
     /// What of it a correct server would not have done.
-    pub(super) violations: Vec<Violation>,
+    pub(crate) violations: Vec<Violation>,
     /// How much memory the entries take.
     pub(super) bytes: usize,
 }
 
 /// What is missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Gap {
     pub(super) lost: u64,
     pub(super) since: Nanos,
@@ -98,14 +100,21 @@ impl Taps {
 
 impl Batches {
     /// Waits for a batch; they are disconnected when all taps are gone, so that none comes any more.
-    pub(super) fn next(&self, limit: Duration) -> Result<Batch, RecvTimeoutError> {
+    pub(crate) fn next(&self, limit: Duration) -> Result<Batch, RecvTimeoutError> {
         let batch = self.receiver.recv_timeout(limit)?;
         self.pending.bytes.fetch_sub(batch.bytes, Relaxed);
         Ok(batch)
     }
 
+    /// Waits for a batch; none where all taps are gone.
+    pub(crate) fn wait(&self) -> Option<Batch> {
+        let batch = self.receiver.recv().ok()?;
+        self.pending.bytes.fetch_sub(batch.bytes, Relaxed);
+        Some(batch)
+    }
+
     /// How many entries the taps could not hand over when the run was over.
-    pub(super) fn lost_at_end(&self) -> u64 {
+    pub(crate) fn lost_at_end(&self) -> u64 {
         self.pending.lost_at_end.load(Relaxed)
     }
 }
@@ -142,7 +151,7 @@ impl Tap {
     }
 
     /// Hands over what is left, and waits for a while where there is no room.
-    pub(super) fn finish(mut self) {
+    pub(crate) fn finish(mut self) {
         let began = Instant::now();
         while !self.batch.entries.is_empty() || !self.batch.violations.is_empty() || self.batch.gap.is_some() {
             let Err(batch) = self.hand_over() else { return };
@@ -177,13 +186,30 @@ impl Tap {
     }
 
     fn lose_entries_of(&mut self, mut batch: Batch) {
-        if let (Some(first), Some(last)) = (batch.entries.first(), batch.entries.last()) {
-            let (lost, since) = batch.gap.map_or((0, first.at), |gap| (gap.lost, gap.since));
-            batch.gap = Some(Gap { lost: lost + batch.entries.len() as u64, since, until: last.at });
-        }
+        let (first, last) = (batch.entries.first(), batch.entries.last());
+        let lost = batch.entries.len() as u64;
+        let gap = first.zip(last).map(|(first, last)| Gap { lost, since: first.at, until: last.at });
         batch.entries.clear();
         batch.bytes = 0;
         self.batch = batch;
+        self.lack(gap);
+    }
+
+    /// Takes in that what happened before the next entry is missing.
+    pub(super) fn lack(&mut self, gap: Option<Gap>) {
+        self.batch.gap = match (self.batch.gap, gap) {
+            (Some(one), Some(other)) => Some(Gap {
+                lost: one.lost + other.lost,
+                since: one.since.min(other.since),
+                until: one.until.max(other.until),
+            }),
+            (one, other) => one.or(other),
+        };
+    }
+
+    pub(super) fn add(&mut self, entries: Vec<Entry>, bytes: usize) {
+        self.batch.entries.extend(entries);
+        self.batch.bytes += bytes;
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use workload::event::{Due, Nanos};
 
@@ -66,7 +67,7 @@ impl Times {
 }
 
 /// The times of sequences.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Waits {
     /// From when a sequence's first step was due or sent to the response to its last.
     pub sequence: Times,
@@ -83,7 +84,7 @@ impl Waits {
 }
 
 /// Where the time of the steps went that the server executed, as the client saw it, all together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Executed {
     /// How many they are.
     pub steps: u64,
@@ -116,7 +117,7 @@ impl Executed {
 }
 
 /// How steps that are due at times of their own were sent, and how long they took from then on.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Pacing {
     /// How late the client sent a step for whose time alone it waited.
     pub late: Times,

@@ -45,7 +45,10 @@ impl Prepared {
             result.add(violation.clone(), observer);
         }
         let counts = result.tally.total();
-        if shared.disturbances.any() {
+        if let Some((rank, _)) = result.lost_rank() {
+            let why = format!("rank {rank} was lost, and what it sent last is not known");
+            result.accounting = Accounting::NotCheckable { why };
+        } else if shared.disturbances.any() {
             let why = "the model was loaded anew, or the server restarted, and the counts with it".to_owned();
             result.accounting = Accounting::NotCheckable { why };
         } else if let Some(baseline) = baseline.as_ref().filter(|_| shared.liveness.gone.get().is_none()) {

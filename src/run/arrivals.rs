@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::{JoinError, JoinSet};
 
 use super::{
+    Setup,
     alarm::Alarms,
     shared::{Out, Shared},
     worker::Worker,
@@ -24,7 +25,6 @@ use crate::recorder::Recorder;
 use workload::{
     event::{Due, Nanos},
     scenario::{Population, Schedule},
-    seed::Seed,
 };
 
 /// The most iterations that are counted as not begun.
@@ -47,10 +47,24 @@ pub struct Arrived {
     pub workers: u32,
 }
 
+impl Arrived {
+    /// Adds those of another rank.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.begun += other.begun;
+        self.begun_late += other.begun_late;
+        self.not_begun += other.not_begun;
+        // Each rank had its most at a time of its own: together there were no more than this.
+        self.most_at_a_time += other.most_at_a_time;
+        self.workers += other.workers;
+    }
+}
+
 /// The iterations of a population that are still to come, for all threads.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     schedule: Mutex<Schedule>,
+    /// How many workers there are for them.
+    workers: u32,
     end: Option<Duration>,
     begun: AtomicU64,
     begun_late: AtomicU64,
@@ -62,10 +76,12 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     /// Those of each population in turn; none where iterations follow one another.
-    pub(super) fn of(populations: &[Population], seed: Seed) -> Vec<Option<Self>> {
-        let of = |(index, population): (u32, &Population)| {
+    pub(super) fn of(setup: &Setup) -> Vec<Option<Self>> {
+        let Setup { scenario, seed, share, .. } = setup;
+        let of = |(index, (population, workers)): (u32, (&Population, u32))| {
             Some(Self {
-                schedule: Mutex::new(Schedule::of(&population.load, seed, index)?),
+                schedule: Mutex::new(Schedule::of(&population.load, *seed, index)?.shared(*share)),
+                workers,
                 end: population.load.ends(),
                 begun: AtomicU64::new(0),
                 begun_late: AtomicU64::new(0),
@@ -74,7 +90,7 @@ impl Arrivals {
                 most_at_a_time: AtomicU32::new(0),
             })
         };
-        (0..).zip(populations).map(of).collect()
+        (0..).zip(share.of_populations(scenario)).map(of).collect()
     }
 
     /// When the next iteration is due, since the load began, which was this long ago; none where there are no more.
@@ -107,7 +123,7 @@ impl Arrivals {
             begun_late: self.begun_late.load(Relaxed),
             not_begun: schedule.left(until, LEFT_MAX) as u64,
             most_at_a_time: self.most_at_a_time(),
-            workers: population.load.workers.get(),
+            workers: self.workers,
         }
     }
 }

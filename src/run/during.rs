@@ -12,6 +12,7 @@ use super::{
     resources::cpu_us,
     shared::Shared,
     so_far::Timetable,
+    team::{Consequence, Team},
     threads::work,
     watch::Watch,
 };
@@ -53,6 +54,7 @@ impl Prepared {
         let (abort, aborted) = watch::channel(false);
         let mut joined = work(&self.shared, &taps, &aborted).map_err(RunError::Endpoint)?;
         // The collector comes to its end when the threads' taps are gone.
+        let mut team = Team::new(shared, &taps).await;
         drop(taps);
         let mut ticks = tokio::time::interval(TICK);
         let mut looking = Box::pin(self.looker.look(shared));
@@ -61,11 +63,18 @@ impl Prepared {
         let mut ended = None;
         let (done, elapsed) = loop {
             // Phases may go on when no worker is left, and what is done to the server is not left half done.
-            if let Some(ended) = ended.take_if(|_| phases.is_some()) {
+            if let Some(ended) = ended.take_if(|_| phases.is_some() && team.is_over()) {
                 break ended;
             }
             tokio::select! {
                 done = &mut joined, if ended.is_none() => ended = Some((done, shared.clock.elapsed())),
+                (index, said) = team.next() => {
+                    if team.take(index, said) == Consequence::Interrupt {
+                        course.interrupted(observer);
+                    }
+                    team.begin_if_all_are_ready().await;
+                }
+                () = shared.gate.stopped(), if !team.was_told_to_stop() => team.stop().await,
                 done = &mut conducted, if phases.is_none() => phases = Some(done),
                 Some(violation) = seen.recv() => course.found(violation, observer),
                 look = &mut looking => {
@@ -74,8 +83,10 @@ impl Prepared {
                 }
                 Some(()) = interrupts.recv() => course.interrupted(observer),
                 _ = ticks.tick() => {
-                    if course.tick(observer) {
+                    team.begin_if_all_are_ready().await;
+                    if course.tick(observer) && !*aborted.borrow() {
                         abort.send_replace(true);
+                        team.abort().await;
                     }
                 }
             }
@@ -84,9 +95,13 @@ impl Prepared {
         abort.send_replace(done.is_err());
         let Collected { spool: history, scene, together, withheld } =
             rest(collected, &mut seen, |violation| keep(violation, &mut course.kept, observer)).await;
+        if let Some(why) = team.failure {
+            return Err(RunError::Ranks(format!("{why}; nothing was sent")));
+        }
         let tally = done.map_err(|why| shared.ran_short().map_or(RunError::Endpoint(why), RunError::Resources))?;
         let counted = Counted { tally, together, scene };
-        let result = course.concluded(counted, phases.unwrap_or_default(), elapsed, observer);
+        let mut result = course.concluded(counted, phases.unwrap_or_default(), elapsed, observer);
+        team.conclude(&mut result);
         Ok(Driven { result, withheld, history })
     }
 }
@@ -273,6 +288,8 @@ impl<'r> Course<'r> {
             health: Some(health),
             series,
             thresholds,
+            ranks: None,
+            own: None,
         };
         (result, left)
     }

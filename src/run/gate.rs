@@ -9,6 +9,10 @@ use tokio::sync::{Barrier, Notify, watch};
 pub(super) struct Gate {
     /// Passed when every thread is there.
     pub(super) start: Barrier,
+    /// Whether every thread is there.
+    ready: watch::Sender<bool>,
+    /// Whether nobody else is waited for.
+    let_in: watch::Sender<bool>,
     /// Closed until the first request may go out.
     open: watch::Sender<bool>,
     stopping: AtomicBool,
@@ -20,14 +24,37 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    pub(super) fn new(threads: usize) -> Self {
+    /// Of so many threads; whether other processes begin with this one.
+    pub(super) fn new(threads: usize, is_one_of_several: bool) -> Self {
         Self {
             start: Barrier::new(threads),
+            ready: watch::Sender::new(false),
+            let_in: watch::Sender::new(!is_one_of_several),
             open: watch::Sender::new(false),
             stopping: AtomicBool::new(false),
             stopped: Notify::new(),
             at_work: watch::Sender::new(()),
         }
+    }
+
+    /// Waits until every thread is there, and until other processes are, too. A run that is stopping begins at once.
+    pub(super) async fn pass(&self) {
+        self.start.wait().await;
+        self.ready.send_replace(true);
+        tokio::select! {
+            () = is_true(&self.let_in) => {}
+            () = self.stopped() => {}
+        }
+    }
+
+    /// Every thread of this process is there.
+    pub(super) async fn ready(&self) {
+        is_true(&self.ready).await;
+    }
+
+    /// The other processes are there, too.
+    pub(super) fn let_in(&self) {
+        self.let_in.send_replace(true);
     }
 
     /// Lets go those that wait for the beginning.
@@ -36,8 +63,7 @@ impl Gate {
     }
 
     pub(super) async fn opened(&self) {
-        // It is not dropped before this future.
-        let _ = self.open.subscribe().wait_for(|open| *open).await;
+        is_true(&self.open).await;
     }
 
     /// Starts no more iterations.
@@ -57,4 +83,9 @@ impl Gate {
             woken.await;
         }
     }
+}
+
+async fn is_true(watched: &watch::Sender<bool>) {
+    // The sender is not dropped before this future.
+    let _ = watched.subscribe().wait_for(|is_true| *is_true).await;
 }

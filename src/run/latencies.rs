@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use serde::{Deserialize, Serialize};
+
 /// Buckets for each doubling of the time: a percentile is right within an eighth.
 const STEPS: usize = 8;
 /// Up to 2^26 µs, which is a minute.
@@ -42,7 +44,7 @@ fn upper_us(index: usize) -> u64 {
 }
 
 /// How many steps took how long: all so far, or those between two looks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latencies(Vec<u32>);
 
 impl<'b> FromIterator<&'b Buckets> for Latencies {
@@ -58,6 +60,14 @@ impl<'b> FromIterator<&'b Buckets> for Latencies {
 }
 
 impl Latencies {
+    /// Adds those of another process.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.0.resize(self.0.len().max(other.0.len()), 0);
+        for (sum, count) in self.0.iter_mut().zip(&other.0) {
+            *sum = sum.wrapping_add(*count);
+        }
+    }
+
     /// Those that came since an earlier look.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {

@@ -34,7 +34,7 @@ impl Origin {
     }
 
     /// Now, on this machine.
-    pub(super) fn here() -> Self {
+    pub(crate) fn here() -> Self {
         let cpus = std::thread::available_parallelism().ok().and_then(|cpus| u64::try_from(cpus.get()).ok());
         let (os, arch) = (std::env::consts::OS.to_owned(), std::env::consts::ARCH.to_owned());
         Self {
@@ -45,11 +45,11 @@ impl Origin {
 }
 
 #[cfg(unix)]
-fn host_name() -> Option<String> {
+pub(crate) fn host_name() -> Option<String> {
     nix::unistd::gethostname().ok()?.into_string().ok()
 }
 
 #[cfg(not(unix))]
-fn host_name() -> Option<String> {
+pub(crate) fn host_name() -> Option<String> {
     std::env::var("COMPUTERNAME").ok()
 }

@@ -1,9 +1,14 @@
 //! How far a run is, as each of its threads counts it.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
+
+use serde::{Deserialize, Serialize};
 
 pub use super::latencies::Latencies;
 use super::{held_up::HeldUp, latencies::Buckets};
@@ -11,7 +16,7 @@ use oracle::{Outcome, Ruling};
 use workload::event::Nanos;
 
 /// How far a run is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Progress {
     /// Time since the run began.
     pub elapsed: Duration,
@@ -38,10 +43,41 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Adds what another process has done.
+    fn add(&mut self, other: &Self) {
+        self.iterations += other.iterations;
+        self.requests += other.requests;
+        self.answered += other.answered;
+        self.completed += other.completed;
+        self.abandoned += other.abandoned;
+        self.sequences += other.sequences;
+        self.violations += other.violations;
+        self.starts_waiting += other.starts_waiting;
+        self.latencies.add(&other.latencies);
+    }
+
     /// How many requests wait for their answer.
     pub fn waiting(&self) -> u64 {
         // The counts are read one after the other, while they rise.
         self.requests.saturating_sub(self.answered + self.abandoned)
+    }
+}
+
+/// How far each of the other ranks was when it last said so.
+#[derive(Debug, Default)]
+pub(super) struct Others(Mutex<Vec<Progress>>);
+
+impl Others {
+    pub(super) fn set(&self, index: usize, progress: Progress) {
+        let mut all = self.0.lock().expect("no thread fails while it has it");
+        let behind = all.len().max(index + 1);
+        all.resize_with(behind, Progress::default);
+        all[index] = progress;
+    }
+
+    pub(super) fn add_to(&self, progress: &mut Progress) {
+        let all = self.0.lock().expect("no thread fails while it has it");
+        all.iter().for_each(|others| progress.add(others));
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
     disturbance::Disturbances,
     gate::Gate,
     phases::Phases,
-    progress::{ThreadProgress, of_all},
+    progress::{Others, ThreadProgress, of_all},
     resources::ran_short,
     threads::thread_count,
 };
@@ -63,6 +63,8 @@ pub(super) struct Shared {
     pub(super) snapshots: Arc<Snapshots>,
     pub(super) glances: Arc<Glances>,
     pub(super) threads: Vec<ThreadProgress>,
+    /// How far other ranks are, where this one leads them.
+    pub(super) others: Others,
     /// The first connection of each worker, once it is needed.
     lent: Vec<OnceLock<Link>>,
 }
@@ -76,27 +78,29 @@ impl Shared {
         executed: Option<u64>,
     ) -> Self {
         let scenario = &setup.scenario;
-        let threads = thread_count(scenario);
+        let threads = thread_count(&setup);
+        let others = setup.lead.as_ref().map_or(0, |lead| lead.members.all().len());
         let takes =
             |population: &Population| population.network.cut.is_some() || population.network.black_hole.is_some();
         Self {
             network_takes: scenario.populations.iter().any(takes),
             phases: Phases::new(scenario),
-            arrivals: if setup.given.is_some() { Vec::new() } else { Arrivals::of(&scenario.populations, setup.seed) },
+            arrivals: if setup.given.is_some() { Vec::new() } else { Arrivals::of(&setup) },
             lent: (0..scenario.workers()).map(|_| OnceLock::new()).collect(),
+            gate: Gate::new(threads, setup.share.is_one_of_several()),
+            others: Others::default(),
             setup,
             preflight,
             origin,
             access,
             slots_taken: Arc::default(),
             clock: Clock::default(),
-            gate: Gate::new(threads),
             liveness: Liveness::default(),
             disturbances: Disturbances::default(),
             absences: Absences::new(executed),
             seconds: Seconds::default(),
-            snapshots: Arc::new(Snapshots::new(threads)),
-            glances: Arc::new(Glances::new(threads)),
+            snapshots: Arc::new(Snapshots::new(threads + others)),
+            glances: Arc::new(Glances::new(threads + others)),
             threads: (0..threads).map(|_| ThreadProgress::default()).collect(),
         }
     }
@@ -132,16 +136,17 @@ impl Shared {
 
     /// The connection of a worker's neighbour. With a rate that one may not have been needed so far.
     pub(super) fn neighbour(&self, worker: u32) -> Option<&Link> {
-        let next = (worker as usize + 1) % self.lent.len();
-        self.connection_of(u32::try_from(next).expect("workers are that many")).ok()
+        let Setup { share, scenario, .. } = &self.setup;
+        self.connection_of(share.next_to(worker, scenario.workers())).ok()
     }
 
     /// After how long a missing response is lost, where no more iterations were under way at a time than so far.
     pub(super) fn lost_after(&self) -> Duration {
         let scenario = &self.setup.scenario;
         let at_a_time = |(population, arrivals): (&Population, &Option<Arrivals>)| match arrivals {
-            Some(arrivals) => arrivals.most_at_a_time(),
-            None => population.load.workers.get(),
+            // What others have under way is not known here.
+            Some(arrivals) if !self.setup.share.is_one_of_several() => arrivals.most_at_a_time(),
+            _ => population.load.workers.get(),
         };
         if self.arrivals.iter().all(Option::is_none) {
             return self.preflight.limits.lost_after;
@@ -164,7 +169,7 @@ impl Shared {
         if !connected {
             self.gate.stop();
         }
-        self.gate.start.wait().await;
+        self.gate.pass().await;
         self.clock.start();
         self.gate.open();
     }
@@ -181,6 +186,13 @@ impl Shared {
     }
 
     pub(super) fn progress(&self) -> Progress {
+        let mut progress = self.own_progress();
+        self.others.add_to(&mut progress);
+        progress
+    }
+
+    /// The same of this process alone.
+    pub(super) fn own_progress(&self) -> Progress {
         of_all(&self.threads, self.clock.elapsed(), self.slots_taken.load(Relaxed))
     }
 

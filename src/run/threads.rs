@@ -25,8 +25,6 @@ use super::{
 };
 use crate::recorder::{Recorder, Tally, Tap, Taps};
 use wire::{simulation, transport::CallError};
-use workload::scenario::Scenario;
-
 /// How many workers one thread serves before there is another.
 const WORKERS_OF_A_THREAD: u32 = 64;
 
@@ -36,15 +34,15 @@ const CONNECTING_AT_ONCE: usize = 16;
 /// How long a recorder may hold back what the collector is to get.
 const HELD_BACK: Duration = Duration::from_millis(100);
 
-/// How many runtime threads a scenario gets: one for so many workers, and at most one for each core.
+/// How many runtime threads a process's share of a scenario gets: one for so many workers, and at most one for each core.
 ///
 /// A thread that serves more connections finds more answers each time it looks, which costs less than to wake another.
-pub(super) fn thread_count(scenario: &Scenario) -> usize {
+pub(super) fn thread_count(setup: &Setup) -> usize {
     if simulation::is_on() {
         return 1;
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    cores.min(scenario.workers().div_ceil(WORKERS_OF_A_THREAD) as usize)
+    cores.min(setup.share.workers(&setup.scenario).div_ceil(WORKERS_OF_A_THREAD).max(1) as usize)
 }
 
 /// Has the workers work, on their threads or in the simulation of this one, and brings what they counted. An error where the system has
@@ -111,7 +109,7 @@ async fn run_workers(
     tap: Tap,
     mut aborted: watch::Receiver<bool>,
 ) -> Result<Tally, String> {
-    let Shared { setup: Setup { scenario, .. }, preflight, .. } = &**shared;
+    let Shared { setup: Setup { scenario, share, .. }, preflight, .. } = &**shared;
     let recorder = Recorder::of(
         scenario,
         preflight.rules(scenario),
@@ -125,7 +123,8 @@ async fn run_workers(
     let mut first = 0;
     for (index, population) in scenario.populations.iter().enumerate() {
         let behind = first + population.load.workers.get();
-        let its = (first..behind).filter(|worker| *worker as usize % shared.threads.len() == thread);
+        let is_its = |worker: &u32| share.has(*worker) && share.place_of(*worker) as usize % shared.threads.len() == thread;
+        let its = (first..behind).filter(is_its);
         first = behind;
         if shared.arrivals.get(index).is_some_and(Option::is_some) {
             let its: Vec<_> = its.collect();

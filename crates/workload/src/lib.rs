@@ -30,5 +30,6 @@ pub mod event;
 pub mod model;
 
 pub mod scenario;
+pub mod share;
 
 pub mod plan;

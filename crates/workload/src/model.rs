@@ -51,7 +51,7 @@ pub struct Counted {
 }
 
 /// What a model's statistics say, its versions together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
     /// Requests, inferences and executions.
     pub counted: Counted,

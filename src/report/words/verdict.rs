@@ -36,6 +36,7 @@ pub(in crate::report) fn doubt(doubt: &Doubt) -> String {
         Doubt::EndedByThreshold(found) => format!("the threshold '{}' ended the run", found.threshold),
         Doubt::NotEnded => "the run had not ended".to_owned(),
         Doubt::BrokenOff(why) => why.clone(),
+        Doubt::RankLost(rank, why) => format!("rank {rank} was lost: {why}"),
         Doubt::NothingJudged => "no sequence ran to its end with responses that could be judged".to_owned(),
         Doubt::NoOutputJudged => {
             "no output is judged, because the same inputs did not have the same outputs when the golden file was \

@@ -21,7 +21,7 @@ pub(super) const BEGINNING: &[u8] = b"{\"t\":";
 ///
 /// By hand, because most of what a history costs is spent here: the two lines that there are of each request are numbers
 /// and words that need no escaping.
-pub(super) fn write(entry: &Entry, out: &mut Vec<u8>) {
+pub fn write(entry: &Entry, out: &mut Vec<u8>) {
     out.extend_from_slice(BEGINNING);
     number(entry.at, out);
     let ContextId { worker, context } = entry.context;
@@ -243,7 +243,7 @@ struct Output {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn read(text: &[u8]) -> Result<Entry, String> {
+pub fn read(text: &[u8]) -> Result<Entry, String> {
     let line: HistoryLine = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     Ok(Entry {
         at: line.t,

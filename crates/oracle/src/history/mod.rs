@@ -6,6 +6,7 @@ mod reader;
 mod scene;
 mod spool;
 
+pub use line::{read as read_entry, write as write_entry};
 pub use reader::{Damage, FORMAT, Item, Lines, Reader, VERSION, is_history};
 pub use scene::{Begun, Scene};
 pub use spool::{Keep, Kept, Options, Spool};

@@ -5,6 +5,8 @@
 
 use std::{collections::BTreeSet, mem};
 
+use serde::{Deserialize, Serialize};
+
 use workload::{event::Nanos, model::Batching};
 
 const SECOND: Nanos = 1_000_000_000;
@@ -26,7 +28,7 @@ pub(super) enum Has {
 }
 
 /// The requests that were there to be executed in some time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offered {
     /// For how long there was at least one.
     pub busy_ns: u64,

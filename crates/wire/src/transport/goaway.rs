@@ -37,6 +37,13 @@ impl GoAways {
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Adds those of another process.
+    pub fn add(&mut self, other: &Self) {
+        self.connections += other.connections;
+        self.retried += other.retried;
+        self.cut += other.cut;
+    }
 }
 
 /// Which connection of a conduit a stream or call is on, as far as the client knows.

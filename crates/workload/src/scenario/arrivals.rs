@@ -8,7 +8,7 @@ use rand_distr::Exp1;
 use serde::{Deserialize, Serialize};
 
 use super::{Load, Millis};
-use crate::{event::Nanos, seed::Seed, time};
+use crate::{event::Nanos, seed::Seed, share::Share, time};
 
 /// The most iterations that begin in a second: more is a slip of the finger.
 const PER_SECOND_MAX: f64 = 1e6;
@@ -182,6 +182,7 @@ pub struct Schedule {
     taken: u64,
     most: Option<u64>,
     end: Option<Duration>,
+    share: Share,
 }
 
 impl Schedule {
@@ -190,12 +191,18 @@ impl Schedule {
         let rate = load.rate.clone()?;
         let (arrivals, most) = (load.arrivals, load.iterations.map(std::num::NonZero::get));
         let generator = seed.of_arrivals(population);
-        let mut schedule = Self { end: load.ends(), rate, arrivals, generator, expected: 0.0, taken: 0, most };
+        let mut schedule = Self { end: load.ends(), rate, arrivals, generator, expected: 0.0, taken: 0, most, share: Share::WHOLE };
         schedule.expected = match arrivals {
             Arrivals::Constant => 0.0,
             Arrivals::Poisson => schedule.distance(),
         };
         Some(schedule)
+    }
+
+    /// Those of its iterations that fall to one process.
+    #[must_use]
+    pub fn shared(self, share: Share) -> Self {
+        Self { share, ..self }
     }
 
     /// How many iterations the rate begins on average between one and the next.
@@ -204,6 +211,20 @@ impl Schedule {
             Arrivals::Constant => 1.0,
             Arrivals::Poisson => self.generator.sample(Exp1),
         }
+    }
+
+    /// When the next iteration of all processes is due.
+    fn next_of_all(&mut self) -> Option<Nanos> {
+        if self.most.is_some_and(|most| self.taken >= most) {
+            return None;
+        }
+        let due = Duration::try_from_secs_f64(self.rate.reached(self.expected)?).ok()?;
+        if self.end.is_some_and(|end| due >= end) {
+            return None;
+        }
+        self.taken += 1;
+        self.expected += self.distance();
+        u64::try_from(due.as_nanos()).ok()
     }
 
     /// How many iterations are still due before this time, up to so many.
@@ -217,16 +238,11 @@ impl Iterator for Schedule {
 
     /// When the next iteration is due, since the load began.
     fn next(&mut self) -> Option<Nanos> {
-        if self.most.is_some_and(|most| self.taken >= most) {
-            return None;
+        let Share { rank, of } = self.share;
+        while self.taken % u64::from(of.get()) != u64::from(rank) {
+            self.next_of_all()?;
         }
-        let due = Duration::try_from_secs_f64(self.rate.reached(self.expected)?).ok()?;
-        if self.end.is_some_and(|end| due >= end) {
-            return None;
-        }
-        self.taken += 1;
-        self.expected += self.distance();
-        u64::try_from(due.as_nanos()).ok()
+        self.next_of_all()
     }
 }
 
@@ -272,6 +288,15 @@ mod tests {
             schedule(&Load { duration_s: two, ..load("4/s:1s", Arrivals::Constant) }).left(Duration::from_secs(9), 100),
             4
         );
+    }
+
+    #[test]
+    fn processes_share_the_iterations_of_one_schedule() {
+        let load = Load { iterations: NonZeroU64::new(100), ..load("1000/s", Arrivals::Poisson) };
+        let of = NonZeroU32::new(3).expect("not zero");
+        let mut all: Vec<_> = (0..3).flat_map(|rank| schedule(&load).shared(Share { rank, of })).collect();
+        all.sort_unstable();
+        assert_eq!(all, schedule(&load).collect::<Vec<_>>());
     }
 
     #[test]

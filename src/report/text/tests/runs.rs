@@ -283,7 +283,7 @@ pub(super) fn claims() -> String {
 pub(super) fn report() -> String {
     let mut its = answered(POPULATIONS, 1);
     its.result.tally.patterns[0].unjudged = 1;
-    its.result.tally.other_words.insert("a step without START", "no such sequence".to_owned());
+    its.result.tally.other_words.insert("a step without START".to_owned(), "no such sequence".to_owned());
     its.result.tally.populations = vec![Waits::default(), Waits::default()];
     its.result.tally.reached.set(Claim::Backlog, 1);
     its.result.preflight.notes = vec![Note::NotChecked("WHAT".to_owned()), "another note".into()];

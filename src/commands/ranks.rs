@@ -1,0 +1,189 @@
+//! Runs that several processes hold together: rank 0 leads, and the others follow.
+
+use std::{
+    env, fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use tokio::runtime::{Builder, Runtime};
+
+use super::{Failure as CommandFailure, UNKNOWN, output::say_error, stress::interrupts};
+use crate::{
+    cli::RankArgs,
+    ranks::{FromLeader, Joined, Lead, Leader, Members, Place, RankError, RankFile, any_name, cannot_be_shared, join},
+    run::{Followed, RunResult, Setup, follow},
+};
+use workload::{scenario::Scenario, share::{Share, of_attempt}, whole_file::write_whole, wording::counted};
+
+/// What a rank's exit says of a run that another one leads: its own verdict is rank 0's.
+const DONE: u8 = 0;
+/// The file of a folder that says how often its ranks were started.
+const ATTEMPT: &str = "attempt";
+
+/// What this process is.
+pub(super) enum Role {
+    /// It is alone.
+    Alone,
+    /// It leads others.
+    Leads(Party),
+    /// It followed, and that is over.
+    Followed(u8),
+}
+
+/// The ranks that rank 0 leads, and the runtime that hears them.
+pub(super) struct Party {
+    runtime: Runtime,
+    place: Place,
+    members: Members,
+    folder: PathBuf,
+    run_id: String,
+    attempt: u32,
+}
+
+impl From<RankError> for CommandFailure {
+    fn from(error: RankError) -> Self {
+        match error {
+            RankError::WrongInput(why) => Self::wrong_input(why),
+            RankError::CouldNotMeet(why) => Self::could_not_test(why),
+            RankError::Refused(problem) => Self { exit_code: UNKNOWN, problem },
+        }
+    }
+}
+
+/// Finds out what this process is. A rank that follows does so, until rank 0 lets it go.
+pub(super) fn role(args: &RankArgs) -> Result<Role, CommandFailure> {
+    let place = args.place().map_err(CommandFailure::wrong_input)?;
+    let Some(place) = place.filter(|place| place.share.is_one_of_several()) else { return Ok(Role::Alone) };
+    // Connections are served while the process does something else.
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.map_err(CommandFailure::could_not_test)?;
+    let folder = args.folder(&place);
+    let meeting = args.meeting(&place);
+    let attempt = if place.leads() { attempt(args, &place, &folder)? } else { 0 };
+    match runtime.block_on(join(&place, &meeting))? {
+        Joined::Leads(members) => {
+            let run_id = any_name();
+            Ok(Role::Leads(Party { runtime, place, members, folder, run_id, attempt }))
+        }
+        Joined::Follows(leader) => runtime.block_on(follow_all(&place, leader)).map(Role::Followed),
+    }
+}
+
+/// How often these ranks were started before, and says that they are started.
+fn attempt(args: &RankArgs, place: &Place, folder: &Path) -> Result<u32, CommandFailure> {
+    let path = folder.join(ATTEMPT);
+    let before = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    let attempt = args.attempt.unwrap_or_else(|| before.map_or(0, |before| before + 1).max(place.restarts));
+    let written = fs::create_dir_all(folder).and_then(|()| write_whole(&path, |file| writeln!(file, "{attempt}")));
+    written.map_err(|error| {
+        CommandFailure::wrong_input(format!("cannot write {}: {error}; name another folder (--results DIR)", path.display()))
+    })?;
+    Ok(attempt)
+}
+
+impl Party {
+    /// The scenario as these ranks hold it.
+    ///
+    /// # Errors
+    /// When several ranks cannot hold it, in one line.
+    pub(super) fn fit(&self, scenario: Scenario) -> Result<Scenario, CommandFailure> {
+        if let Some(why) = cannot_be_shared(&scenario) {
+            return Err(CommandFailure::wrong_input(why));
+        }
+        of_attempt(scenario, self.attempt).ok_or_else(|| {
+            CommandFailure::wrong_input(format!(
+                "there are no correlation IDs left for attempt {}: set a smaller correlation_ids.first, or --attempt 0",
+                self.attempt
+            ))
+        })
+    }
+
+    /// Makes sure that no rank would be there for nothing.
+    pub(super) fn give_each_rank_a_worker(&self, scenario: &Scenario) -> Result<(), CommandFailure> {
+        let (of, workers) = (self.place.share.of.get(), scenario.workers());
+        if workers >= of {
+            return Ok(());
+        }
+        Err(CommandFailure::wrong_input(format!(
+            "{of} ranks share {}: give each at least one (-c {of} or more), or start fewer ranks",
+            counted(workers.into(), "worker")
+        )))
+    }
+
+    /// Which part of each run is rank 0's.
+    pub(super) fn share(&self) -> Share {
+        self.place.share
+    }
+
+    /// What a run is told of its ranks.
+    pub(super) fn lead(&self, scenario_name: &str, replay: &str) -> Lead {
+        Lead {
+            members: self.members.clone(),
+            run_id: self.run_id.clone(),
+            attempt: self.attempt,
+            results: self.folder.clone(),
+            scenario_name: scenario_name.to_owned(),
+            replay: replay.to_owned(),
+        }
+    }
+
+    /// Writes what rank 0 measured and found.
+    pub(super) fn write(&self, setup: &Setup, result: &RunResult) {
+        if let Some(Err(why)) = RankFile::of_leader(setup, result).map(|file| file.write_to(&self.folder)) {
+            say_error(&format!("rank 0: {why}"));
+        }
+    }
+
+    /// Lets the others go. `is_whole` says that no rank was lost.
+    pub(super) fn dismiss(self, is_whole: bool) {
+        self.runtime.block_on(self.members.dismiss(is_whole));
+        if is_whole {
+            // No sequence of this attempt lives on.
+            let _ = fs::remove_file(self.folder.join(ATTEMPT));
+        }
+    }
+}
+
+/// Follows rank 0 through its runs.
+async fn follow_all(place: &Place, mut leader: Leader) -> Result<u8, CommandFailure> {
+    let rank = place.share.rank;
+    let program = env::current_exe().ok();
+    let mut interrupts = interrupts(Arc::default())?;
+    let gone = |why: &str, file: Result<PathBuf, String>| {
+        let where_it_is = match file {
+            Ok(path) => {
+                let folder = path.parent().unwrap_or(&path).display().to_string();
+                format!("what this rank measured is in {}: 'sequence-stress report --merge {folder}' shows it", path.display())
+            }
+            Err(why) => format!("what this rank measured is lost: {why}"),
+        };
+        CommandFailure { exit_code: UNKNOWN, problem: format!("rank {rank}: rank 0 is gone ({why}); {where_it_is}") }
+    };
+    loop {
+        let said = tokio::select! {
+            said = leader.next() => said,
+            // Rank 0 is interrupted, too, or lets this one go.
+            Some(()) = interrupts.recv() => {
+                return Err(CommandFailure { exit_code: UNKNOWN, problem: format!("rank {rank}: interrupted before anything was sent") });
+            }
+        };
+        match said {
+            Ok(FromLeader::Run(order)) => match follow(*order, &mut leader, program.clone(), &mut interrupts).await {
+                Followed::Done => {}
+                Followed::Failed(why) => say_error(&format!("rank {rank}: {why}")),
+                Followed::Orphaned { why, file } => return Err(gone(&why, file)),
+            },
+            Ok(FromLeader::Done { is_whole }) => {
+                leader.finish().await;
+                return Ok(if is_whole { DONE } else { UNKNOWN });
+            }
+            Ok(_) => {}
+            Err(why) => {
+                let problem = format!("rank {rank}: rank 0 is gone ({why})");
+                return Err(CommandFailure { exit_code: UNKNOWN, problem });
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! What ranks say to each other: frames over a connection between rank 0 and each of the others.
+
+use std::{io, path::PathBuf, time::Duration};
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use tokio::{
+    net::{
+        TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::mpsc,
+    task::JoinHandle,
+    time::timeout,
+};
+use tokio_util::{
+    bytes::{Bytes, BytesMut},
+    codec::{FramedRead, FramedWrite, LengthDelimitedCodec},
+};
+
+use super::Moment;
+use crate::{
+    preflight::{Hints, Preflight},
+    recorder::{Batch, Second, Tally},
+    run::{Part, Progress},
+};
+use workload::{scenario::Scenario, seed::Seed, share::Share};
+
+/// The version of what is said. Only ranks of the same version understand each other.
+pub(super) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
+/// The longest frame: golden outputs can be long.
+const FRAME_MAX: usize = 256 << 20;
+/// Who says nothing for so long is lost.
+pub(crate) const SILENCE: Duration = Duration::from_secs(8);
+/// How many frames may wait to be sent. Whoever has more waits.
+const FRAMES: usize = 64;
+/// What a frame begins with.
+const IN_JSON: u8 = b'{';
+const A_BATCH: u8 = b'B';
+
+/// Who a process is that comes to rank 0.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    pub(super) version: String,
+    /// What rank 0 told of itself where only its own ranks see it.
+    pub(super) token: String,
+    pub(super) share: Share,
+    pub(super) host: Option<String>,
+    /// Which clock it goes by.
+    pub(super) clock: Option<String>,
+}
+
+/// A run that ranks are to carry out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// The name of all runs of these ranks.
+    pub(crate) run_id: String,
+    pub(crate) scenario_name: String,
+    pub(crate) scenario: Scenario,
+    pub(crate) seed: Seed,
+    pub(crate) hints: Hints,
+    pub(crate) fail_fast: bool,
+    pub(crate) pace: Option<f64>,
+    /// What rank 0 found out before.
+    pub(crate) preflight: Preflight,
+    /// The golden file, where the model has no formula.
+    pub(crate) golden: Option<String>,
+    /// How often these ranks were started before.
+    pub(crate) attempt: u32,
+    /// Where each rank writes what it measured.
+    pub(crate) results: PathBuf,
+    /// The command line that sends the same again.
+    pub(crate) replay: String,
+}
+
+/// What rank 0 says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "kebab-case")]
+pub(crate) enum FromLeader {
+    /// The process cannot take part.
+    Refused { why: String },
+    /// It takes part.
+    Welcome,
+    /// What time is it?
+    Ping,
+    /// Make everything ready for this run.
+    Run(Box<Order>),
+    /// Begin; the run's time counts from this moment of the rank's clock.
+    Start { zero: Moment },
+    /// Begin no more iterations.
+    Stop,
+    /// Wait for no more responses.
+    Abort,
+    /// There are no more runs. Whether the last one was whole.
+    Done { is_whole: bool },
+}
+
+/// What another rank says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "kebab-case")]
+pub(crate) enum FromMember {
+    Hello(Hello),
+    /// It is this time.
+    Pong { now: Moment },
+    /// All connections of the run stand.
+    Ready,
+    /// The first request could go out at this moment of the run.
+    Began { at_ns: u64 },
+    /// How far it is.
+    Progress(Box<Progress>),
+    /// What was counted so far.
+    Counted(Box<Tally>),
+    Seconds { seconds: Vec<Second> },
+    /// The server answers this rank no more.
+    ServerGone { why: String },
+    Interrupted,
+    /// The run is over for this rank.
+    Ended(Box<Part>),
+    /// The rank cannot carry out the run.
+    Failed { why: String },
+}
+
+/// A message, or what threads saw.
+#[derive(Debug)]
+pub(crate) enum Envelope {
+    Said(FromMember),
+    Batch(Batch),
+}
+
+/// Whoever puts something here has it sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Outbox(mpsc::Sender<Bytes>);
+
+impl Outbox {
+    /// Sends a message. Where nobody is there any more that shows at the other end of the connection.
+    pub(crate) async fn say(&self, message: &impl Serialize) {
+        let _ = self.0.send(encoded(message)).await;
+    }
+
+    /// Sends a message without waiting. Whether there was room for it.
+    pub(crate) fn try_say(&self, message: &impl Serialize) -> bool {
+        self.0.try_send(encoded(message)).is_ok()
+    }
+
+    /// Whether nobody sends what is put here any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    /// Sends a batch from a thread without a runtime, and waits for room. False where nobody is there any more.
+    pub(crate) fn send_batch(&self, batch: &Batch) -> bool {
+        let mut bytes = vec![A_BATCH];
+        bytes.append(&mut batch.write());
+        self.0.blocking_send(bytes.into()).is_ok()
+    }
+}
+
+fn encoded(message: &impl Serialize) -> Bytes {
+    serde_json::to_vec(message).expect("its keys are texts").into()
+}
+
+fn codec() -> LengthDelimitedCodec {
+    LengthDelimitedCodec::builder().max_frame_length(FRAME_MAX).new_codec()
+}
+
+/// The incoming half of a connection.
+pub(super) struct Inbox(FramedRead<OwnedReadHalf, LengthDelimitedCodec>);
+
+impl Inbox {
+    async fn frame(&mut self, limit: Duration) -> Result<BytesMut, String> {
+        match timeout(limit, self.0.next()).await {
+            Ok(Some(Ok(frame))) => Ok(frame),
+            Ok(Some(Err(error))) => Err(format!("its connection broke: {error}")),
+            Ok(None) => Err("its connection ended".to_owned()),
+            Err(_) => Err(format!("it said nothing for {} s", limit.as_secs())),
+        }
+    }
+
+    /// The next message.
+    pub(super) async fn message<M: DeserializeOwned>(&mut self, limit: Duration) -> Result<M, String> {
+        let frame = self.frame(limit).await?;
+        serde_json::from_slice(&frame).map_err(|error| format!("it said what nobody understands: {error}"))
+    }
+
+    /// The next message of a rank, or what its threads saw.
+    pub(super) async fn envelope(&mut self, limit: Duration) -> Result<Envelope, String> {
+        let frame = self.frame(limit).await?;
+        let unreadable = |error: String| format!("it said what nobody understands: {error}");
+        match frame.split_first() {
+            Some((&A_BATCH, batch)) => Batch::read(batch).map(Envelope::Batch).map_err(unreadable),
+            Some((&IN_JSON, _)) => {
+                serde_json::from_slice(&frame).map(Envelope::Said).map_err(|error| unreadable(error.to_string()))
+            }
+            _ => Err(unreadable("an unknown frame".to_owned())),
+        }
+    }
+}
+
+/// The two halves of a connection, and the task that sends. It ends when all outboxes are gone and everything is sent.
+pub(super) fn opened(connection: TcpStream) -> io::Result<(Inbox, Outbox, JoinHandle<()>)> {
+    connection.set_nodelay(true)?;
+    let (read, write) = connection.into_split();
+    let (sender, receiver) = mpsc::channel(FRAMES);
+    let sending = tokio::spawn(send_all(FramedWrite::new(write, codec()), receiver));
+    Ok((Inbox(FramedRead::new(read, codec())), Outbox(sender), sending))
+}
+
+async fn send_all(mut writer: FramedWrite<OwnedWriteHalf, LengthDelimitedCodec>, mut frames: mpsc::Receiver<Bytes>) {
+    while let Some(frame) = frames.recv().await {
+        // Who takes nothing for so long is lost, which the reader says.
+        if !matches!(timeout(SILENCE, writer.send(frame)).await, Ok(Ok(()))) {
+            return;
+        }
+    }
+}
+
+/// The connection of a rank to rank 0.
+pub struct Leader {
+    inbox: Inbox,
+    outbox: Outbox,
+    sending: JoinHandle<()>,
+    /// Which part of each run is this rank's.
+    pub(crate) share: Share,
+}
+
+impl std::fmt::Debug for Leader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Leader").field("share", &self.share).finish_non_exhaustive()
+    }
+}
+
+impl Leader {
+    pub(super) fn over(connection: TcpStream, share: Share) -> io::Result<Self> {
+        let (inbox, outbox, sending) = opened(connection)?;
+        Ok(Self { inbox, outbox, sending, share })
+    }
+
+    pub(crate) fn outbox(&self) -> Outbox {
+        self.outbox.clone()
+    }
+
+    /// What rank 0 says next. Questions for the time are answered here.
+    ///
+    /// # Errors
+    /// When rank 0 is gone.
+    pub(crate) async fn next(&mut self) -> Result<FromLeader, String> {
+        loop {
+            match self.inbox.message(SILENCE).await? {
+                FromLeader::Ping => self.outbox.say(&FromMember::Pong { now: Moment::now() }).await,
+                message => return Ok(message),
+            }
+        }
+    }
+
+    /// Sends what is still to be sent.
+    pub(crate) async fn finish(self) {
+        let Self { outbox, sending, .. } = self;
+        drop(outbox);
+        let _ = timeout(SILENCE, sending).await;
+    }
+}

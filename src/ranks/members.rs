@@ -1,0 +1,273 @@
+//! The other ranks, as rank 0 sees them.
+
+use std::{
+    collections::BTreeMap,
+    num::NonZeroU32,
+    path::PathBuf,
+    sync::{Arc, Mutex as Locked},
+    time::Duration,
+};
+
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Mutex, mpsc},
+    time::{Instant, interval, timeout, timeout_at},
+};
+
+use super::{
+    Envelope, FromLeader, FromMember, Moment, Offset, Outbox, Place, RankError, SILENCE, clock,
+    link::{Hello, Inbox, VERSION, opened},
+};
+
+/// How long a process has to say who it is.
+const GREETING: Duration = Duration::from_secs(5);
+/// How often each rank is asked for the time before the first run: the quickest answer counts.
+const QUESTIONS: usize = 16;
+/// How often a rank hears something, so that it knows that rank 0 is there.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// How many messages of all ranks wait. Whoever has more waits, and then loses entries.
+const MESSAGES: usize = 256;
+/// How many missing ranks are named.
+const NAMED: usize = 5;
+
+/// Another rank.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) rank: u32,
+    pub(crate) host: Option<String>,
+    pub(crate) offset: Offset,
+    outbox: Outbox,
+}
+
+/// What comes of another rank.
+#[derive(Debug)]
+pub(crate) enum Said {
+    Said(FromMember),
+    Batch(crate::recorder::Batch),
+    /// It is gone, for this reason; nothing more comes.
+    Lost(String),
+}
+
+/// The other ranks, in the order of their numbers.
+#[derive(Clone, Debug)]
+pub struct Members(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    members: Vec<Member>,
+    said: Mutex<mpsc::Receiver<(usize, Said)>>,
+    /// Those that are gone, with the reason.
+    lost: Locked<BTreeMap<usize, String>>,
+}
+
+/// The other ranks, and what all of them are told of each run.
+#[derive(Clone, Debug)]
+pub struct Lead {
+    /// The other ranks.
+    pub members: Members,
+    /// The name of all runs of these ranks.
+    pub run_id: String,
+    /// How often these ranks were started before.
+    pub attempt: u32,
+    /// The folder in which each rank writes what it measured.
+    pub results: PathBuf,
+    /// The scenario's name.
+    pub scenario_name: String,
+    /// The command line that sends the same again.
+    pub replay: String,
+}
+
+/// A process that was taken in.
+struct Taken {
+    member: Member,
+    inbox: Inbox,
+}
+
+impl Members {
+    /// Waits for all other ranks.
+    pub(super) async fn gather(
+        place: &Place,
+        listener: TcpListener,
+        token: String,
+        deadline: Instant,
+        limit: Duration,
+    ) -> Result<Self, RankError> {
+        let of = place.share.of;
+        let token: Arc<str> = token.into();
+        let (sender, mut taken) = mpsc::channel(16);
+        let door = tokio::spawn(open_door(listener, Arc::clone(&token), of, sender));
+        let mut all: BTreeMap<u32, Taken> = BTreeMap::new();
+        while all.len() + 1 < of.get() as usize {
+            match timeout_at(deadline, taken.recv()).await {
+                // One that was started again before the run takes the place of its predecessor.
+                Ok(Some(its)) => _ = all.insert(its.member.rank, its),
+                Ok(None) | Err(_) => {
+                    door.abort();
+                    return Err(RankError::CouldNotMeet(missing(of, &all, limit)));
+                }
+            }
+        }
+        // Whoever comes from now on is told that it is too late.
+        drop(taken);
+        let (said, received) = mpsc::channel(MESSAGES);
+        let members = all.into_values().enumerate().map(|(index, Taken { member, inbox })| {
+            tokio::spawn(listen(index, inbox, said.clone()));
+            tokio::spawn(keep_awake(member.outbox.clone()));
+            member
+        });
+        Ok(Self(Arc::new(Inner {
+            members: members.collect(),
+            said: Mutex::new(received),
+            lost: Locked::default(),
+        })))
+    }
+
+    pub(crate) fn all(&self) -> &[Member] {
+        &self.0.members
+    }
+
+    /// What one of them says next, and its place.
+    pub(crate) async fn next(&self) -> (usize, Said) {
+        let next = self.0.said.lock().await.recv().await;
+        let Some((index, said)) = next else { return std::future::pending().await };
+        if let Said::Lost(why) = &said {
+            self.lost().insert(index, why.clone());
+        }
+        (index, said)
+    }
+
+    fn lost(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, String>> {
+        self.0.lost.lock().expect("no thread fails while it has it")
+    }
+
+    /// Why a rank is gone, if it is.
+    pub(crate) fn why_lost(&self, index: usize) -> Option<String> {
+        self.lost().get(&index).cloned()
+    }
+
+    /// Says the same to all.
+    pub(crate) async fn say(&self, message: &FromLeader) {
+        for member in self.all() {
+            member.say(message).await;
+        }
+    }
+
+    /// Tells all that there are no more runs, and waits until they have left, for a little while.
+    pub async fn dismiss(&self, is_whole: bool) {
+        self.say(&FromLeader::Done { is_whole }).await;
+        let left = async {
+            while self.lost().len() < self.all().len() {
+                self.next().await;
+            }
+        };
+        let _ = timeout(SILENCE, left).await;
+    }
+}
+
+impl Member {
+    /// Says something, if the rank takes it within the time after which it is lost anyway.
+    pub(crate) async fn say(&self, message: &FromLeader) {
+        let _ = timeout(SILENCE, self.outbox.say(message)).await;
+    }
+}
+
+/// Which ranks did not come.
+fn missing(of: NonZeroU32, there: &BTreeMap<u32, Taken>, limit: Duration) -> String {
+    let missing: Vec<_> = (1..of.get()).filter(|rank| !there.contains_key(rank)).collect();
+    let names: Vec<_> = missing.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = if missing.len() > NAMED { format!(" and {} more", missing.len() - NAMED) } else { String::new() };
+    let word = if missing.len() == 1 { "rank" } else { "ranks" };
+    format!(
+        "{word} {}{more} of {of} did not come within {} s: start all ranks together, or wait longer (--rendezvous-limit); nothing was sent",
+        names.join(", "),
+        limit.as_secs_f64()
+    )
+}
+
+/// Takes in whoever comes, as long as somebody wants them; then sends them away.
+async fn open_door(listener: TcpListener, token: Arc<str>, of: NonZeroU32, taken: mpsc::Sender<Taken>) {
+    loop {
+        let Ok((connection, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let (token, taken) = (Arc::clone(&token), taken.clone());
+        tokio::spawn(async move { timeout(GREETING, receive(connection, &token, of, &taken)).await });
+    }
+}
+
+async fn receive(connection: TcpStream, token: &str, of: NonZeroU32, taken: &mpsc::Sender<Taken>) {
+    let Ok((mut inbox, outbox, sending)) = opened(connection) else { return };
+    let Ok(FromMember::Hello(hello)) = inbox.message(GREETING).await else { return };
+    let refusal = if taken.is_closed() {
+        Some(format!("rank 0 is in the middle of a run: rank {} cannot join it; start all ranks again", hello.share.rank))
+    } else {
+        refusal(&hello, token, of)
+    };
+    if let Some(why) = refusal {
+        outbox.say(&FromLeader::Refused { why }).await;
+        drop(outbox);
+        let _ = sending.await;
+        return;
+    }
+    outbox.say(&FromLeader::Welcome).await;
+    let Some(offset) = measured(&mut inbox, &outbox).await else { return };
+    let is_same = hello.clock.is_some() && hello.clock == clock::identity();
+    let offset = if is_same { offset.of_the_same_clock() } else { offset };
+    let member = Member { rank: hello.share.rank, host: hello.host, offset, outbox };
+    // Where nobody wants it any more its connection ends.
+    let _ = taken.send(Taken { member, inbox }).await;
+}
+
+fn refusal(hello: &Hello, token: &str, of: NonZeroU32) -> Option<String> {
+    let Hello { version, share, .. } = hello;
+    if version != VERSION {
+        return Some(format!("rank 0 is version {VERSION}, and rank {} is version {version}: use one version", share.rank));
+    }
+    if hello.token != token {
+        return Some("rank 0 belongs to another job".to_owned());
+    }
+    if share.of != of {
+        return Some(format!("rank 0 has {of} ranks, and rank {} has {}: give all the same number", share.rank, share.of));
+    }
+    (share.rank == 0).then(|| "there is a rank 0 already: number the ranks from 0 on, each once".to_owned())
+}
+
+/// How far the clock of a rank is ahead, by the quickest of several answers.
+async fn measured(inbox: &mut Inbox, outbox: &Outbox) -> Option<Offset> {
+    let mut best = None;
+    for _ in 0..QUESTIONS {
+        let sent = Moment::now();
+        outbox.say(&FromLeader::Ping).await;
+        let Ok(FromMember::Pong { now }) = inbox.message(GREETING).await else { return None };
+        best = Some(Offset::after(sent, Moment::now(), now).or(best));
+    }
+    best
+}
+
+/// Hands on what a rank says, until it is gone.
+async fn listen(index: usize, mut inbox: Inbox, said: mpsc::Sender<(usize, Said)>) {
+    loop {
+        let what = match inbox.envelope(SILENCE).await {
+            Ok(Envelope::Said(FromMember::Pong { .. })) => continue,
+            Ok(Envelope::Said(message)) => Said::Said(message),
+            Ok(Envelope::Batch(batch)) => Said::Batch(batch),
+            Err(why) => Said::Lost(why),
+        };
+        let is_lost = matches!(what, Said::Lost(_));
+        if said.send((index, what)).await.is_err() || is_lost {
+            return;
+        }
+    }
+}
+
+/// Asks a rank again and again, so that each knows that the other one is there.
+async fn keep_awake(outbox: Outbox) {
+    let mut beats = interval(HEARTBEAT);
+    loop {
+        beats.tick().await;
+        if !outbox.try_say(&FromLeader::Ping) && outbox.is_closed() {
+            return;
+        }
+    }
+}

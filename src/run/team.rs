@@ -1,0 +1,262 @@
+//! The other ranks of a run, as the one that leads them drives it: threads that are far away.
+
+use std::{mem, sync::Arc};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use tokio::time::Instant;
+
+use super::{
+    Part, RunResult, Setup, host_name,
+    part::{Rank, Ranks},
+    shared::Shared,
+};
+use crate::{
+    ranks::{FromLeader, FromMember, Lead, Member, Moment, Order, Said},
+    recorder::{Patterns, Tap, Taps},
+};
+use workload::{event::Nanos, share::reserved};
+
+/// The other ranks of a run; none where it is held by one process.
+pub(super) struct Team<'r> {
+    shared: &'r Shared,
+    lead: Option<&'r Lead>,
+    states: Vec<State>,
+    has_begun: bool,
+    told_to_stop: bool,
+    /// Why the run cannot begin.
+    pub(super) failure: Option<String>,
+}
+
+/// What is known of another rank.
+#[derive(Default)]
+struct State {
+    /// Where what its threads saw is handed on, until it has ended.
+    tap: Option<Tap>,
+    is_ready: bool,
+    began_ns: Option<Nanos>,
+    part: Part,
+    has_ended: bool,
+    lost: Option<String>,
+}
+
+/// What the one who leads has to do because of what a rank said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Consequence {
+    None,
+    /// The rank was interrupted.
+    Interrupt,
+}
+
+impl<'r> Team<'r> {
+    /// Tells the ranks what is to be sent.
+    pub(super) async fn new(shared: &'r Shared, taps: &Taps) -> Self {
+        let lead = shared.setup.lead.as_ref();
+        let mut states = Vec::new();
+        if let Some(lead) = lead {
+            let members = &lead.members;
+            members.say(&FromLeader::Run(Box::new(order(shared, lead)))).await;
+            states.extend(members.all().iter().enumerate().map(|(index, _)| State {
+                lost: members.why_lost(index),
+                tap: Some(taps.tap()),
+                ..State::default()
+            }));
+        }
+        let has_begun = lead.is_none();
+        let mut team = Self { shared, lead, states, has_begun, told_to_stop: false, failure: None };
+        for index in 0..team.states.len() {
+            if let Some(why) = team.states[index].lost.clone() {
+                team.lose(index, &why);
+            }
+        }
+        team
+    }
+
+    /// What a rank says next.
+    pub(super) async fn next(&self) -> (usize, Said) {
+        match self.lead {
+            Some(lead) => lead.members.next().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Whether nothing more comes of any rank.
+    pub(super) fn is_over(&self) -> bool {
+        self.states.iter().all(|state| state.has_ended || state.lost.is_some())
+    }
+
+    /// Whether no rank is waited for before the run begins.
+    fn is_ready(&self) -> bool {
+        self.states.iter().all(|state| state.is_ready)
+    }
+
+    /// Takes in what a rank says.
+    pub(super) fn take(&mut self, index: usize, said: Said) -> Consequence {
+        let shared = self.shared;
+        let place = shared.threads.len() + index;
+        let Some(state) = self.states.get_mut(index).filter(|state| !state.has_ended) else { return Consequence::None };
+        match said {
+            Said::Batch(batch) => {
+                if let Some(tap) = &mut state.tap {
+                    if !batch.violations.is_empty() {
+                        shared.stop_at_violation();
+                    }
+                    tap.hand_on(batch);
+                }
+            }
+            Said::Lost(why) => self.lose(index, &why),
+            Said::Said(said) => match said {
+                FromMember::Ready => state.is_ready = true,
+                FromMember::Began { at_ns } => state.began_ns = Some(at_ns),
+                FromMember::Progress(progress) => {
+                    state.part.iterations = progress.iterations;
+                    shared.others.set(index, *progress);
+                }
+                FromMember::Counted(tally) => {
+                    shared.snapshots.leave(place, || (*tally).clone());
+                    shared.glances.leave(place, || Patterns::of(&tally));
+                    state.part.tally = *tally;
+                }
+                FromMember::Seconds { seconds } => seconds.into_iter().for_each(|second| shared.seconds.leave(second)),
+                FromMember::ServerGone { why } => {
+                    // Whether it is gone for this rank, too, is looked at when the run is over.
+                    state.lost = Some(format!("the server answered it no more: {why}"));
+                    shared.gate.stop();
+                }
+                FromMember::Interrupted => return Consequence::Interrupt,
+                FromMember::Ended(part) => {
+                    shared.snapshots.leave_last(place, part.tally.clone());
+                    shared.glances.leave_last(place, Patterns::of(&part.tally));
+                    state.part = *part;
+                    state.finish();
+                }
+                FromMember::Failed { why } => self.lose(index, &why),
+                FromMember::Hello(_) | FromMember::Pong { .. } => {}
+            },
+        }
+        Consequence::None
+    }
+
+    /// A rank is gone: the run cannot be whole any more, and ends.
+    fn lose(&mut self, index: usize, why: &str) {
+        let Some(lead) = self.lead else { return };
+        let rank = lead.members.all()[index].rank;
+        if !self.has_begun {
+            self.failure.get_or_insert_with(|| format!("rank {rank} was lost before the run began: {why}"));
+        }
+        let (place, state) = (self.shared.threads.len() + index, &mut self.states[index]);
+        self.shared.snapshots.leave_last(place, state.part.tally.clone());
+        self.shared.glances.leave_last(place, Patterns::of(&state.part.tally));
+        state.lost.get_or_insert_with(|| why.to_owned());
+        state.finish();
+        self.shared.gate.stop();
+    }
+
+    /// Begins the run, once all ranks are ready and nothing failed.
+    pub(super) async fn begin_if_all_are_ready(&mut self) {
+        let Some(lead) = self.lead.filter(|_| !self.has_begun && self.is_ready()) else { return };
+        if self.failure.is_some() || self.shared.gate.is_stopping() {
+            return;
+        }
+        let zero = Instant::now();
+        let ours = Moment::of(zero.into_std());
+        for member in lead.members.all() {
+            member.say(&FromLeader::Start { zero: member.offset.theirs(ours) }).await;
+        }
+        self.has_begun = true;
+        self.shared.clock.start_at(zero);
+        self.shared.gate.let_in();
+    }
+
+    /// Passes on that the run is stopping.
+    pub(super) async fn stop(&mut self) {
+        if !mem::replace(&mut self.told_to_stop, true) {
+            self.say(&FromLeader::Stop).await;
+        }
+    }
+
+    pub(super) fn was_told_to_stop(&self) -> bool {
+        self.told_to_stop || self.lead.is_none()
+    }
+
+    /// Passes on that nothing is waited for any more.
+    pub(super) async fn abort(&self) {
+        self.say(&FromLeader::Abort).await;
+    }
+
+    async fn say(&self, what: &FromLeader) {
+        let Some(lead) = self.lead else { return };
+        for (member, _) in lead.members.all().iter().zip(&self.states).filter(|(_, state)| state.tap.is_some()) {
+            member.say(what).await;
+        }
+    }
+
+    /// Adds what the others measured to what this rank did.
+    pub(super) fn conclude(self, result: &mut RunResult) {
+        let Some(Lead { members, run_id, attempt, .. }) = self.lead else { return };
+        let own = result.own_part(self.shared.own_progress().iterations);
+        let here = Rank { began_us: Some(0).filter(|_| self.has_begun), ..rank(host_name(), &own) };
+        let mut ranks = Ranks {
+            run_id: run_id.clone(),
+            attempt: *attempt,
+            correlation_ids: reserved(&self.shared.setup.scenario),
+            start_skew_us: None,
+            clock_uncertainty_us: members.all().iter().map(|its| its.offset.uncertainty_ns.div_ceil(1000)).max().unwrap_or(0),
+            ranks: vec![here],
+        };
+        for (Member { host, .. }, state) in members.all().iter().zip(self.states) {
+            result.add_part(&state.part);
+            let began_us = state.began_ns.map(|at| at / 1000);
+            ranks.ranks.push(Rank { began_us, lost: state.lost, ..rank(host.clone(), &state.part) });
+        }
+        ranks.measure_skew();
+        result.own = Some(Arc::new(own));
+        result.ranks = Some(ranks);
+    }
+}
+
+impl State {
+    /// Nothing more comes.
+    fn finish(&mut self) {
+        self.has_ended = true;
+        if let Some(tap) = self.tap.take() {
+            tap.finish();
+        }
+    }
+}
+
+fn rank(host: Option<String>, part: &Part) -> Rank {
+    Rank {
+        host,
+        requests: part.tally.total().requests,
+        iterations: part.iterations,
+        cpu_us: part.cpu_us,
+        memory_peak: part.memory.peak,
+        began_us: None,
+        lost: None,
+    }
+}
+
+/// What the other ranks are to carry out.
+fn order(shared: &Shared, lead: &Lead) -> Order {
+    let Setup { scenario, seed, hints, fail_fast, pace, golden, .. } = &shared.setup;
+    let Lead { run_id, attempt, results, scenario_name, replay, .. } = lead.clone();
+    let file = golden.as_ref().map(|golden| {
+        let mut bytes = Vec::new();
+        golden.write_to(&mut bytes).expect("memory takes it");
+        BASE64_STANDARD.encode(bytes)
+    });
+    Order {
+        run_id,
+        attempt,
+        results,
+        scenario_name,
+        replay,
+        scenario: scenario.clone(),
+        seed: *seed,
+        hints: *hints,
+        fail_fast: *fail_fast,
+        pace: *pace,
+        preflight: shared.preflight.clone(),
+        golden: file,
+    }
+}
