@@ -152,6 +152,13 @@ pub enum Command {
     Man,
 }
 
+impl Command {
+    /// Whether it sends sequences to a server.
+    pub(crate) fn sends(&self) -> bool {
+        matches!(self, Self::Suite(_) | Self::Replay(_) | Self::Golden(_) | Self::Compare(_))
+    }
+}
+
 /// What to explain.
 #[derive(Clone, Debug, Args)]
 pub struct ExplainArgs {

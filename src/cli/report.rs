@@ -14,9 +14,10 @@ Examples:
   sequence-stress report old.json new.json --html both.html
   sequence-stress report run.json --csv > series.csv
   sequence-stress report run.json --markdown > run.md
+  sequence-stress report --merge ranks --json run.json
 
 Exit codes:
-  0  written
+  0  written; with --merge that of the run
   2  the command line or a file is wrong; a damaged history is shown all the same";
 
 /// What is reported, and how.
@@ -25,8 +26,11 @@ Exit codes:
 pub struct ReportArgs {
     /// Results that --json wrote: of runs, suites, searches for the limit or the gaps of a failure; histories; or hunt.json
     /// of scripts/hunt
-    #[arg(value_name = "RESULT", required = true, help_heading = None)]
+    #[arg(value_name = "RESULT", required_unless_present = "merge", help_heading = None)]
     pub results: Vec<PathBuf>,
+    /// Put together what the ranks of a run wrote into this folder (--results), print the result, and exit with its code
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["results", "history", "golden", "markdown", "csv"], help_heading = "Input")]
+    pub merge: Option<PathBuf>,
     /// Histories of these runs, where the results do not name them
     #[arg(long, value_name = "FILE", num_args = 1.., help_heading = "Input")]
     pub history: Vec<PathBuf>,
@@ -36,6 +40,9 @@ pub struct ReportArgs {
     /// Write a page to FILE that any browser shows, offline
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// With --merge: write the result to FILE as JSON
+    #[arg(long, value_name = "FILE", requires = "merge")]
+    pub json: Option<PathBuf>,
     /// The same as `--junit` of a run, for all results.
     #[arg(long, value_name = "FILE", help = Format::Junit.what())]
     pub junit: Option<PathBuf>,

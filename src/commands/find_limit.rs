@@ -222,6 +222,7 @@ impl Searching<'_> {
             ..setup(&args.endpoint, server.as_ref(), scenario.clone(), seed)
         };
         check_measured(&setup)?;
+        let asked_for = setup.clone();
         let mut onlooker = Onlooker {
             display: Display::new(args.quiet, false),
             is_first: self.trials.is_empty() && !args.quiet,
@@ -237,6 +238,9 @@ impl Searching<'_> {
         });
         onlooker.display.finish();
         let result = ended?;
+        if let Some(party) = self.party {
+            party.write(&asked_for, &result);
+        }
         let replay = with_hints(&replay, &result.preflight.told);
         if self.replay.is_empty() {
             let words = load_words(self.args, &scenario);

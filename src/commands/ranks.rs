@@ -1,6 +1,7 @@
 //! Runs that several processes hold together: rank 0 leads, and the others follow.
 
 use std::{
+    cell::Cell,
     env, fs,
     io::Write as _,
     path::{Path, PathBuf},
@@ -40,6 +41,8 @@ pub(super) struct Party {
     folder: PathBuf,
     run_id: String,
     attempt: u32,
+    /// Whether a run was cut short because a rank was lost.
+    lost_a_rank: Cell<bool>,
 }
 
 impl From<RankError> for CommandFailure {
@@ -65,7 +68,7 @@ pub(super) fn role(args: &RankArgs) -> Result<Role, CommandFailure> {
     match runtime.block_on(join(&place, &meeting))? {
         Joined::Leads(members) => {
             let run_id = any_name();
-            Ok(Role::Leads(Party { runtime, place, members, folder, run_id, attempt }))
+            Ok(Role::Leads(Party { runtime, place, members, folder, run_id, attempt, lost_a_rank: Cell::new(false) }))
         }
         Joined::Follows(leader) => runtime.block_on(follow_all(&place, leader)).map(Role::Followed),
     }
@@ -131,13 +134,15 @@ impl Party {
 
     /// Writes what rank 0 measured and found.
     pub(super) fn write(&self, setup: &Setup, result: &RunResult) {
+        self.lost_a_rank.set(result.lost_rank().is_some());
         if let Some(Err(why)) = RankFile::of_leader(setup, result).map(|file| file.write_to(&self.folder)) {
             say_error(&format!("rank 0: {why}"));
         }
     }
 
-    /// Lets the others go. `is_whole` says that no rank was lost.
-    pub(super) fn dismiss(self, is_whole: bool) {
+    /// Lets the others go. `has_ended` says that the command did its work.
+    pub(super) fn dismiss(self, has_ended: bool) {
+        let is_whole = has_ended && !self.lost_a_rank.get();
         self.runtime.block_on(self.members.dismiss(is_whole));
         if is_whole {
             // No sequence of this attempt lives on.

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::{
     Failure, WRONG_INPUT, check,
+    merge::merge,
     output::{ResultFile, check_different, say_error, write_all},
     pictured::{self, pictured},
 };
@@ -38,6 +39,9 @@ const ASKED: Asked = Asked { least: 0.05, warm_up_s: 2 };
 /// Writes what is asked for, and returns the exit code.
 pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
     let wrong = |problem: String| Failure::wrong_input(problem);
+    if let Some(folder) = &args.merge {
+        return merge(args, folder);
+    }
     if args.html.is_none() && args.junit.is_none() && !args.csv && !args.markdown {
         return Err(wrong(
             "say what to make of the results: --html FILE, --junit FILE, --markdown or --csv".to_owned(),

@@ -33,13 +33,13 @@ use crate::{
     cli::{EndpointArgs, StressArgs, with_hints},
     lanes::Accused,
     preflight::Preflight,
-    report::{Extent, LiveLines, Pictured, Summary, describe_absence, verdict_and_why, write_preflight, write_text},
+    report::{Extent, LiveLines, Pictured, Summary, describe_absence, verdict_and_why, write_preflight, write_ranks, write_text},
     run::{Absence, Asked, Glance, Observer, Progress, RunResult, Setup, SoFar},
     tui::{About, Judged, Stage, Wish},
 };
 use oracle::Violation;
 use reference::Server;
-use workload::{scenario::Scenario, seed::Seed, share::Share};
+use workload::{scenario::Scenario, seed::Seed, share::{Share, reserved}};
 
 /// What is said where a flag has no effect.
 const NO_CHECKPOINT: &str =
@@ -128,6 +128,7 @@ fn stress_once(args: &StressArgs, party: Option<&Party>) -> Result<u8, CommandFa
         slots: None,
         saw_violation: Arc::clone(&saw_violation),
         replay: replay.clone(),
+        ranks: party.map(|party| (party.share().of.get(), reserved(&scenario))),
         embedded: server.as_ref().map(|server| (&args.endpoint, server)),
         checkpoints: Checkpoints::new(files),
     };
@@ -262,6 +263,8 @@ struct Terminal<'a> {
     saw_violation: Arc<AtomicBool>,
     /// The command line that sends the same again, without what the preflight takes of the hints.
     replay: String,
+    /// How many ranks hold the run, and their correlation IDs, where it is several.
+    ranks: Option<(u32, [u64; 2])>,
     /// The server in this process, if there is one, and the flags that it was started by.
     embedded: Option<(&'a EndpointArgs, &'a Server)>,
     checkpoints: Checkpoints,
@@ -304,6 +307,9 @@ impl Observer for Terminal<'_> {
         self.slots = preflight.model.slots;
         if self.extent != Extent::Short {
             print(|out| write_preflight(&self.scenario, &self.source_name, self.seed, preflight, self.extent, out));
+            if let Some((of, ids)) = self.ranks {
+                print(|out| write_ranks(of, ids, out));
+            }
         }
         self.show_on_screen(preflight);
     }

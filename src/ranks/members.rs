@@ -126,6 +126,11 @@ impl Members {
         &self.0.members
     }
 
+    /// How far their clocks may be apart from this rank's beyond what was measured, in µs.
+    pub(crate) fn uncertainty_us(&self) -> u64 {
+        self.all().iter().map(|its| its.offset.uncertainty_ns.div_ceil(1000)).max().unwrap_or(0)
+    }
+
     /// What one of them says next, and its place.
     pub(crate) async fn next(&self) -> (usize, Said) {
         let next = self.0.said.lock().await.recv().await;

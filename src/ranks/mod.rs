@@ -9,6 +9,7 @@ mod file;
 mod link;
 mod meeting;
 mod members;
+mod merge;
 mod place;
 #[cfg(unix)]
 mod pmi;
@@ -26,6 +27,7 @@ pub use self::{
     link::{Leader, Order},
     meeting::{Joined, Meeting, RankError, join},
     members::{Lead, Members},
+    merge::{Merged, merged},
     place::{Launcher, Place, Told},
 };
 

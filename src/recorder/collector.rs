@@ -28,7 +28,7 @@ use oracle::{
     history::{Entry, Scene, Spool},
 };
 use wire::simulation;
-use workload::{claim::Claims, event::Nanos};
+use workload::{claim::Claims, event::Nanos, share::Share};
 
 /// How often the history is looked after when nothing comes.
 const LOOK: Duration = Duration::from_millis(500);
@@ -68,6 +68,9 @@ pub(crate) struct Collector {
     seconds: Seconds,
     spool: Option<Spool>,
     violating: Option<Violating>,
+    /// Which of several processes this one is, and whether all of them have one clock.
+    share: Share,
+    has_one_clock: bool,
     snapshots: Arc<Snapshots>,
     glances: Arc<Glances>,
     /// Where violations go. When it is full enough are kept already; all are counted.
@@ -118,6 +121,8 @@ impl Collector {
             glances,
             spool,
             violating: None,
+            share: Share::WHOLE,
+            has_one_clock: true,
             seen,
             began: Instant::now(),
             latest: 0,
@@ -128,6 +133,11 @@ impl Collector {
     /// The same, where somebody takes the sequences of violations.
     pub(crate) fn telling(self, violating: Option<Violating>) -> Self {
         Self { violating, ..self }
+    }
+
+    /// The same for the threads of several processes. Where these do not have one clock, what needs the order of their events accuses nobody.
+    pub(crate) fn of_all(self, share: Share, has_one_clock: bool) -> Self {
+        Self { share, has_one_clock, ..self }
     }
 
     /// Begins. It comes back when all is collected.
@@ -191,8 +201,9 @@ impl Collector {
             spool.gap(lost, self.latest);
         }
         let together = self.together();
-        let Self { explainer, occupancy, spool, .. } = self;
-        Collected { spool, scene: explainer.into_scene(), together, withheld: occupancy.withheld() }
+        let Self { explainer, occupancy, spool, has_one_clock, .. } = self;
+        let withheld = occupancy.withheld().filter(|_| has_one_clock);
+        Collected { spool, scene: explainer.into_scene(), together, withheld }
     }
 
     /// What all contexts together have shown so far.
@@ -230,7 +241,8 @@ impl Collector {
     /// Takes in violations that the threads found, and those that only all of them together show.
     fn accuse(&mut self, violations: Vec<Violation>) {
         let now = self.began.elapsed();
-        let of_all = self.occupancy.violations();
+        let mut of_all = self.occupancy.violations();
+        of_all.retain(|_| self.has_one_clock);
         for violation in &of_all {
             *self.of_all.entry(violation.kind).or_default() += 1;
             if let Some(spool) = &mut self.spool {
@@ -244,7 +256,11 @@ impl Collector {
 
     /// Hands on the next violation, if it is time for one.
     fn hand_on(&mut self, is_over: bool) -> bool {
-        let Some(violation) = self.explainer.explained(self.began.elapsed(), is_over) else { return false };
+        let Some(mut violation) = self.explainer.explained(self.began.elapsed(), is_over) else { return false };
+        if let Some(place) = violation.place.as_ref().filter(|place| place.aside.is_none()) {
+            let rank_of = |worker| self.share.rank_of(worker);
+            violation.explanations.iter_mut().for_each(|its| its.name_ranks(place.worker, rank_of));
+        }
         if let Some(Violating(take)) = &self.violating {
             take(&violation, self.explainer.sequence_of(&violation));
         }

@@ -310,6 +310,15 @@ impl Series {
         self.intervals[place].add(interval);
     }
 
+    /// Adds the intervals of another rank.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        self.began = self.began.or(other.began);
+        for (number, interval) in (0..).zip(&other.intervals) {
+            let second: u64 = number * other.seconds;
+            self.add(second, interval);
+        }
+    }
+
     /// Takes in how it was, which is looked at when a second is just over.
     pub(crate) fn sample(&mut self, sample: Sample) {
         self.add(

@@ -55,6 +55,8 @@ workload::table! {
         Note = "note", &[];
         /// Why the run could not go on.
         BrokenOff = "broken off", &[];
+        /// How many ranks held the run, and how exactly they began together.
+        Ranks = "ranks", &[];
         /// How many events the history has.
         History = "history", &[];
     }

@@ -19,7 +19,7 @@ use crate::{
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
     reading::Written,
     recorder::{self, Counts, Found, Tally, Times},
-    run::{Arrived, End, Health, Memory, Origin, PhaseSpan, Restarts},
+    run::{Arrived, End, Health, Memory, Origin, PhaseSpan, Ranks, Restarts},
 };
 use oracle::{
     Evidence, LongestWait, Place, Violation, ViolationKind,
@@ -134,6 +134,9 @@ pub(crate) struct Document<'s> {
     /// How often the server was away and came back; where it was.
     #[serde(skip_serializing_if = "Restarts::is_none")]
     restarts: &'s Restarts,
+    /// The ranks that held the run; where it was several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ranks: Option<&'s Ranks>,
     /// What judged the outputs of a model without a formula; where the run had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     golden: Option<Judged<'s>>,
@@ -429,6 +432,7 @@ impl<'s> Document<'s> {
             longest_wait: result.longest_wait.as_ref(),
             go_aways: result.go_aways,
             restarts: &result.restarts,
+            ranks: result.ranks.as_ref(),
             golden: result.preflight.golden.as_ref().map(|golden| Judged {
                 identity: &golden.identity,
                 judges: judges_outputs(golden),

@@ -24,7 +24,7 @@ use workload::wording::wrapped;
 
 pub use self::violations::LiveLines;
 pub(crate) use self::{
-    header::write_preflight,
+    header::{write_preflight, write_ranks},
     violations::{violation_line, violation_lines, write_violation},
 };
 

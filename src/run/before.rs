@@ -100,11 +100,14 @@ impl Prepared {
         let (taps, batches) = Taps::new(id, BATCHES, BYTES);
         let (sender, seen) = mpsc::channel(VIOLATIONS_KEPT);
         let (explainer, mut occupancy) = (preflight.explainer(scenario), preflight.occupancy(scenario));
-        if self.shared.threads.len() == 1 {
+        if self.shared.threads.len() == 1 && self.shared.setup.lead.is_none() {
             occupancy = occupancy.told_in_order();
         }
         let left_for = (Arc::clone(slots_taken), seconds.clone(), Arc::clone(snapshots), Arc::clone(glances));
+        let setup = &self.shared.setup;
+        let has_one_clock = setup.lead.as_ref().is_none_or(|lead| lead.members.uncertainty_us() == 0);
         let collector = Collector::new(batches, explainer, occupancy, left_for, spool, sender);
+        let collector = collector.of_all(setup.share, has_one_clock);
         (taps, collector.telling(self.shared.setup.so_far.violating.clone()), seen)
     }
 }

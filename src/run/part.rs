@@ -50,7 +50,7 @@ pub struct Ranks {
 }
 
 /// One of the ranks of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rank {
     /// The machine that it was on, where that tells its name.
     pub host: Option<String>,
@@ -69,6 +69,21 @@ pub struct Rank {
     pub lost: Option<String>,
 }
 
+impl Rank {
+    /// A rank that measured this, and began at this time, in µs, if it did.
+    pub(crate) fn of(host: Option<String>, part: &Part, began_us: Option<u64>) -> Self {
+        Self {
+            host,
+            requests: part.tally.total().requests,
+            iterations: part.iterations,
+            cpu_us: part.cpu_us,
+            memory_peak: part.memory.peak,
+            began_us,
+            lost: None,
+        }
+    }
+}
+
 impl Ranks {
     /// The ranks of which not all is known, with the reason.
     pub fn lost(&self) -> impl Iterator<Item = (usize, &Rank, &str)> {
@@ -84,7 +99,7 @@ impl Ranks {
     }
 
     /// How long after the first rank the last one began, in µs.
-    pub(super) fn measure_skew(&mut self) {
+    pub(crate) fn measure_skew(&mut self) {
         let began: Option<Vec<_>> = self.ranks.iter().map(|rank| rank.began_us).collect();
         self.start_skew_us = began.and_then(|began| Some(began.iter().max()? - began.iter().min()?));
     }

@@ -194,19 +194,19 @@ impl<'r> Team<'r> {
     pub(super) fn conclude(self, result: &mut RunResult) {
         let Some(Lead { members, run_id, attempt, .. }) = self.lead else { return };
         let own = result.own_part(self.shared.own_progress().iterations);
-        let here = Rank { began_us: Some(0).filter(|_| self.has_begun), ..rank(host_name(), &own) };
+        let here = Rank::of(host_name(), &own, Some(0).filter(|_| self.has_begun));
         let mut ranks = Ranks {
             run_id: run_id.clone(),
             attempt: *attempt,
             correlation_ids: reserved(&self.shared.setup.scenario),
             start_skew_us: None,
-            clock_uncertainty_us: members.all().iter().map(|its| its.offset.uncertainty_ns.div_ceil(1000)).max().unwrap_or(0),
+            clock_uncertainty_us: members.uncertainty_us(),
             ranks: vec![here],
         };
         for (Member { host, .. }, state) in members.all().iter().zip(self.states) {
             result.add_part(&state.part);
             let began_us = state.began_ns.map(|at| at / 1000);
-            ranks.ranks.push(Rank { began_us, lost: state.lost, ..rank(host.clone(), &state.part) });
+            ranks.ranks.push(Rank { lost: state.lost, ..Rank::of(host.clone(), &state.part, began_us) });
         }
         ranks.measure_skew();
         result.own = Some(Arc::new(own));
@@ -221,18 +221,6 @@ impl State {
         if let Some(tap) = self.tap.take() {
             tap.finish();
         }
-    }
-}
-
-fn rank(host: Option<String>, part: &Part) -> Rank {
-    Rank {
-        host,
-        requests: part.tally.total().requests,
-        iterations: part.iterations,
-        cpu_us: part.cpu_us,
-        memory_peak: part.memory.peak,
-        began_us: None,
-        lost: None,
     }
 }
 

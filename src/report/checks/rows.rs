@@ -12,7 +12,7 @@ use crate::{
         Claimed, Extent, PlantedFault, Summary, Verdict,
         words::{self, megabytes, time},
     },
-    run::{Arrived, End, Growth, Health, NotReady, PhaseSpan, Restarts, RunResult, ServerMemory},
+    run::{Arrived, End, Growth, Health, NotReady, PhaseSpan, Ranks, Restarts, RunResult, ServerMemory},
 };
 use oracle::{
     Holder, LongestWait,
@@ -120,6 +120,9 @@ fn basis(summary: &Summary, extent: Extent) -> Vec<Check> {
     if extent == Extent::Wide && !reached.is_empty() {
         lines.push(Check::noted(CheckName::Reached, reached.join(", ")));
     }
+    if let Some(its) = &result.ranks {
+        lines.extend(ranks(its));
+    }
     lines.extend(not_checked(summary));
     lines.extend(summary.other_words().map(|note| Check::doubtful(CheckName::Note, note)));
     if let Some(why) = result.broken_off.as_ref().filter(|_| summary.verdict() == Verdict::Invalid) {
@@ -127,6 +130,23 @@ fn basis(summary: &Summary, extent: Extent) -> Vec<Check> {
     }
     lines.extend(result.recorded.as_ref().map(history));
     lines
+}
+
+/// How many ranks held the run, how exactly they began together, and what their clocks keep from being checked.
+fn ranks(its: &Ranks) -> Vec<Check> {
+    let (of, hosts) = (its.ranks.len() as u64, its.hosts() as u64);
+    let began = its.start_skew_us.map_or_else(
+        || "not all of them began".to_owned(),
+        |us| format!("the last one began {} after the first", time(Duration::from_micros(us))),
+    );
+    let text = format!("{of} on {}; {began}; worker N is rank N modulo {of}", counted(hosts, "host"));
+    let mut rows = vec![Check::noted(CheckName::Ranks, text)];
+    if its.clock_uncertainty_us > 0 {
+        let within = time(Duration::from_micros(its.clock_uncertainty_us));
+        let what = "whether two sequences share a slot, and whether a START waits beside a free one";
+        rows.push(Check::not_checked(CheckName::NotChecked, format!("{what}: the ranks' clocks agree to ±{within}")));
+    }
+    rows
 }
 
 /// The claims that the run did not reach: doubts with what would reach them, or what a run of the scenario's own size has besides.

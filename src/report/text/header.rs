@@ -46,6 +46,14 @@ pub(crate) fn write_preflight(
     write_lines(&lines, extent.columns(), out)
 }
 
+/// Writes that several ranks hold the run, and which correlation IDs are theirs.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn write_ranks(of: u32, [first, last]: [u64; 2], out: &mut impl io::Write) -> io::Result<()> {
+    writeln!(out, "{of} ranks hold this run; correlation IDs {first} to {last} are reserved for it")
+}
+
 /// Where the model is, and how its sequence batcher is configured.
 fn target(scenario: &Scenario, preflight: &Preflight, extent: Extent) -> (String, String) {
     let model = &preflight.model;

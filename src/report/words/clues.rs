@@ -211,6 +211,9 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
         Clue::SteadyGrowth => {
             "in each eighth of them; a cache that fills looks alike, and ends where it is full".to_owned()
         }
+        Clue::AcrossRanks { rank, worker, from_rank, from_worker } => {
+            format!("rank {rank} worker {worker} was answered from rank {from_rank} worker {from_worker}")
+        }
         Clue::AskTheLog => {
             "the server's log says whether another client loaded or unloaded a model, or the server was ending"
                 .to_owned()

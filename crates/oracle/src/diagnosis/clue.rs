@@ -377,8 +377,36 @@ pub enum Clue {
     },
     /// The memory grew in each eighth of the sequences; a cache that fills does so until it is full.
     SteadyGrowth,
+    /// The other worker belongs to another rank of the run.
+    AcrossRanks {
+        /// The rank of the accused step's worker.
+        rank: u32,
+        /// That worker.
+        worker: u32,
+        /// The other worker's rank.
+        from_rank: u32,
+        /// The other worker.
+        from_worker: u32,
+    },
     /// The server's log says whether another client loaded or unloaded a model, or the server was ending.
     AskTheLog,
+}
+
+impl Clue {
+    /// The worker whose sequence, request or state it speaks of, where that is another one than the accused step's own context.
+    pub fn other_worker(&self) -> Option<u32> {
+        match self {
+            Self::StaleState { sequence, relation: Relation::OtherId, .. }
+            | Self::StateOf { sequence, .. }
+            | Self::NearIdEnded { sequence, .. }
+            | Self::FromState { sequence: Some(sequence), .. } => Some(sequence.worker),
+            Self::BelongsTo { request, .. } => Some(request.worker),
+            Self::HasValuesOf { requests } => requests.first().map(|request| request.worker),
+            Self::AnswerTo { context, .. } => context.map(|context| context.worker),
+            Self::CameTo { context } => Some(context.worker),
+            _ => None,
+        }
+    }
 }
 
 /// The name of a sequence: that of its requests without the step.

@@ -86,6 +86,15 @@ pub struct Explanation {
 }
 
 impl Explanation {
+    /// Names the ranks of the accused step's worker and of the other one, where these are two.
+    pub fn name_ranks(&mut self, worker: u32, rank_of: impl Fn(u32) -> u32) {
+        let Some(from_worker) = self.clues.iter().find_map(Clue::other_worker) else { return };
+        let (rank, from_rank) = (rank_of(worker), rank_of(from_worker));
+        if rank != from_rank {
+            self.clues.push(Clue::AcrossRanks { rank, worker, from_rank, from_worker });
+        }
+    }
+
     /// A cause that needs no weighing.
     pub fn new(cause: Cause, clues: impl Into<Vec<Clue>>) -> Self {
         Self { cause, clues: clues.into(), by_chance: None }
