@@ -34,14 +34,14 @@ pub(super) fn merge(args: &ReportArgs, folder: &Path) -> Result<u8, Failure> {
             Err(problem) => say_error(&problem),
         }
     }
-    let Merged { first, result, remarks } =
+    let Merged { first, result, embedded, remarks } =
         merged(read).map_err(|why| Failure::wrong_input(format!("cannot put together what is in {shown}: {why}")))?;
     let summary = Summary {
         replay: with_hints(&first.replay, &result.preflight.told),
         scenario: first.scenario,
         scenario_name: first.scenario_name,
         seed: first.seed,
-        embedded: None,
+        embedded: embedded.then(Vec::new),
         result,
     };
     print(|out| {

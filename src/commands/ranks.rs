@@ -176,7 +176,8 @@ async fn follow_all(place: &Place, mut leader: Leader) -> Result<u8, CommandFail
         };
         match said {
             Ok(FromLeader::Run(order)) => match follow(*order, &mut leader, program.clone(), &mut interrupts).await {
-                Followed::Done => {}
+                Followed::Done { problem: None } => {}
+                Followed::Done { problem: Some(why) } => say_error(&format!("rank {rank}: {why}; rank 0 has what it measured")),
                 Followed::Failed(why) => say_error(&format!("rank {rank}: {why}")),
                 Followed::Orphaned { why, file } => return Err(gone(&why, file)),
             },

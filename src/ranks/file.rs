@@ -13,7 +13,7 @@ use crate::{
     frame::Footer,
     preflight::Preflight,
     recorder::Series,
-    run::{Origin, Part, RunResult, Setup},
+    run::{Origin, Part, Ranks, RunResult, Setup},
 };
 use oracle::{LongestWait, Violation, history::Kept};
 use workload::{scenario::Scenario, seed::Seed, share::Share, whole_file::write_whole};
@@ -64,7 +64,9 @@ pub struct RankFile {
 pub(crate) struct End {
     pub(crate) footer: Footer,
     pub(crate) longest_wait: Option<LongestWait>,
-    pub(crate) ranks: crate::run::Ranks,
+    pub(crate) ranks: Ranks,
+    /// Whether the server was in the process of rank 0.
+    pub(crate) embedded: bool,
 }
 
 impl RankFile {
@@ -104,7 +106,7 @@ impl RankFile {
         let (Lead { run_id, attempt, scenario_name, replay, .. }, ranks, own) =
             (setup.lead.as_ref()?, result.ranks.as_ref()?, result.own.as_ref()?);
         let footer = Footer::new(result, &Kept::default());
-        let end = End { footer, longest_wait: result.longest_wait.clone(), ranks: ranks.clone() };
+        let end = End { footer, longest_wait: result.longest_wait.clone(), ranks: ranks.clone(), embedded: setup.embedded };
         Some(Self {
             format: FORMAT.to_owned(),
             version: VERSION,

@@ -19,6 +19,8 @@ pub struct Merged {
     pub first: RankFile,
     /// What came of it.
     pub result: RunResult,
+    /// Whether the server was in the process of rank 0.
+    pub embedded: bool,
     /// What of the files was left out, a sentence each.
     pub remarks: Vec<String>,
 }
@@ -64,7 +66,8 @@ pub fn merged(files: Vec<RankFile>) -> Result<Merged, String> {
         result.tally.reached = footer.reached;
     }
     result.ranks = Some(ranks);
-    Ok(Merged { first, result, remarks })
+    let embedded = conclusion.is_some_and(|its| its.embedded);
+    Ok(Merged { first, result, embedded, remarks })
 }
 
 /// Each rank, and why not all of it is known, where that is so.

@@ -44,7 +44,10 @@ const RELAYING: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Followed {
     /// It is done, and rank 0 has it.
-    Done,
+    Done {
+        /// Why the rank's file could not be written, where it could not.
+        problem: Option<String>,
+    },
     /// It could not be carried out, for this reason; rank 0 knows it.
     Failed(String),
     /// Rank 0 is gone, for this reason. The rank's file has what was measured, unless that could not be written.
@@ -300,7 +303,7 @@ impl OwnShare {
             Some(why) => Followed::Orphaned { why, file },
             None => {
                 self.outbox.say(&FromMember::Ended(Box::new(part))).await;
-                Followed::Done
+                Followed::Done { problem: file.err() }
             }
         }
     }

@@ -36,6 +36,8 @@ mod pacing;
 mod pending;
 mod phases;
 mod proto;
+#[cfg(unix)]
+mod ranks;
 mod recording;
 mod reference;
 mod reference_bad_input;
