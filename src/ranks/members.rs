@@ -215,8 +215,8 @@ async fn receive(connection: TcpStream, token: &str, of: NonZeroU32, taken: &mps
         let _ = sending.await;
         return;
     }
-    outbox.say(&FromLeader::Welcome).await;
     let Some(offset) = measured(&mut inbox, &outbox).await else { return };
+    outbox.say(&FromLeader::Welcome).await;
     let is_same = hello.clock.is_some() && hello.clock == clock::identity();
     let offset = if is_same { offset.of_the_same_clock() } else { offset };
     let member = Member { rank: hello.share.rank, host: hello.host, offset, outbox };
@@ -273,6 +273,22 @@ async fn keep_awake(outbox: Outbox) {
         beats.tick().await;
         if !outbox.try_say(&FromLeader::Ping) && outbox.is_closed() {
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests_only {
+    use super::*;
+
+    /// What a rank says first, but for the token.
+    pub(in super::super) fn greeted(place: &Place) -> Hello {
+        Hello {
+            version: VERSION.to_owned(),
+            token: String::new(),
+            share: place.share,
+            host: None,
+            clock: clock::identity(),
         }
     }
 }

@@ -128,7 +128,6 @@ mod tests {
         for (answers, expected) in [
             (&["cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=-1"][..], "rejects PMI-1"),
             (&["hello"], "answered by 'hello'"),
-            (&[], "answered by ''"),
             (&[INIT, "cmd=my_kvsname"], "no store"),
         ] {
             let (socket, _thread) = launcher(answers);

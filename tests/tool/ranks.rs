@@ -17,6 +17,7 @@ use tempfile::TempDir;
 
 use crate::support::{
     TestServer,
+    long::rounds,
     tool::{told, tool, unwrapped, words},
 };
 
@@ -325,4 +326,52 @@ fn the_limit_of_a_server_is_searched_by_all_ranks() {
     let result = job.json("limit.json");
     let trials = result["trials"].as_array().expect("trials");
     assert!(trials.len() >= 2 && result["overloaded"] == 1.0, "{result}");
+}
+
+#[test]
+fn the_files_of_many_ranks_are_put_together_exactly() {
+    let job = Job::of(2);
+    let ended = job.run(&["--embedded", "-c", "4", "-i", "4", "-r", "1"]);
+    assert_eq!(codes(&ended), [Some(0); 2], "{ended:?}");
+    let ranks = rounds(100, 1000);
+    let folder = job.folder.path().join("many");
+    fs::create_dir(&folder).expect("a folder");
+    let mut file = job.json("results/rank-1.json");
+    let requests = |file: &Value| -> u64 {
+        let patterns = file["part"]["tally"]["patterns"].as_array().expect("patterns");
+        patterns.iter().map(|its| its["requests"].as_u64().unwrap_or(0)).sum()
+    };
+    let of_each = requests(&file);
+    for rank in 0..ranks {
+        file["share"] = serde_json::json!({ "rank": rank, "of": ranks });
+        fs::write(folder.join(format!("rank-{rank}.json")), file.to_string()).expect("it is written");
+    }
+    let merged = job.file("merged.json");
+    let (code, report) = told(&["report", "--merge", words(&folder), "--json", &merged]);
+    // None of them is the one that looked at the server in the end.
+    assert_eq!(code, Some(0), "{report}");
+    let result = job.json("merged.json");
+    assert_eq!(result["requests"], of_each * ranks);
+    assert_eq!(result["latency_us"]["step"]["count"], result["responses"].as_u64().unwrap_or(of_each * ranks));
+    assert_eq!(result["ranks"]["ranks"].as_array().map(Vec::len), Some(ranks as usize));
+    // A rank whose file is missing or broken is named, and one of another run is left out.
+    fs::remove_file(folder.join("rank-7.json")).expect("it is there");
+    fs::write(folder.join("rank-8.json"), "{}").expect("it is written");
+    file["share"]["rank"] = 9.into();
+    file["run_id"] = "another".into();
+    file["origin"]["started_at"] = "2001-01-01T00:00:00Z".into();
+    fs::write(folder.join("rank-9.json"), file.to_string()).expect("it is written");
+    let (code, report) = told(&["report", "--merge", words(&folder)]);
+    let report = unwrapped(&report);
+    assert_eq!(code, Some(3), "{report}");
+    for expected in [
+        "UNKNOWN: rank 7 was lost: its file is missing",
+        "rank 8 was lost",
+        "rank-8.json is no file of a rank",
+        "the file of rank 9 is left out: it is of another run",
+    ] {
+        assert!(report.contains(expected), "{expected} in {report}");
+    }
+    let (code, report) = told(&["report", "--merge", &job.file("nothing")]);
+    assert!(code == Some(2) && report.contains("give the folder of --results of a run"), "{report}");
 }
