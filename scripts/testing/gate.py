@@ -23,6 +23,7 @@ UNIT_TESTS = [
     "benchmarks.tests",
     "downloads_tests",
     "hunting.tests",
+    "running_tests",
     "speech.tests",
     "testing.docs_tests",
     "testing.sources_tests",
