@@ -20,6 +20,7 @@ from pathlib import Path
 from unittest import mock
 
 import downloads
+from engines import kubernetes
 from speech import wheel
 from triton import install
 from verifying import install as runtimes
@@ -295,6 +296,12 @@ class Pins(unittest.TestCase):
         for version in ("3.11", "3.12"):
             (pinned,) = downloads.pinned(wheel.SET, version)
             self.assertEqual([f"{pinned.package}=={pinned.version}"], wheel.SPECIFIERS, "run scripts/pin-wheels")
+
+    def test_the_schemas_of_kubernetes_are_pinned(self):
+        for version in ("3.11", "3.12"):
+            pinned = {f"{wheel.package}=={wheel.version}" for wheel in downloads.pinned(kubernetes.SET, version)}
+            self.assertEqual(set(kubernetes.SPECIFIERS) - pinned, set(), "run scripts/pin-wheels")
+            self.assertGreater(len(pinned), 1, "run scripts/pin-wheels")
 
     def test_each_python_of_with_triton_has_a_client_and_numpy(self):
         for version in ("3.8", "3.9", "3.10", "3.11", "3.12"):

@@ -22,6 +22,7 @@ RUNTIMES = ["onnxruntime", "openvino"]
 UNIT_TESTS = [
     "benchmarks.tests",
     "downloads_tests",
+    "engines.kubernetes_tests",
     "hunting.tests",
     "running_tests",
     "speech.tests",
