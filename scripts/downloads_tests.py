@@ -20,8 +20,9 @@ from pathlib import Path
 from unittest import mock
 
 import downloads
-from engines import kubernetes
+from engines import kubernetes, launch, launch_tests, tool_tests
 from speech import wheel
+from testing import gate
 from triton import install
 from verifying import install as runtimes
 
@@ -376,9 +377,23 @@ class Table(unittest.TestCase):
     def test_each_test_of_the_table_is_one(self):
         names = [name for source in self.sources.values() for name in re.findall(r"^\s*(?:async )?fn (\w+)\(", source, re.MULTILINE)]
         for test in (test for package in self.packages for test in package.needed_by):
+            module, dot, name = test.rpartition(".")
             with self.subTest(test=test):
+                if dot:
+                    self.assertTrue(issubclass(getattr(importlib.import_module(module), name), unittest.TestCase))
+                    self.assertIn(module, gate.UNIT_TESTS)
+                    continue
                 # cargo test skips every test whose name contains the text.
                 self.assertEqual([name for name in names if test in name], [test])
+
+    def test_each_engine_is_in_the_table_with_its_tests(self):
+        rows = {package.name: package for package in self.packages}
+        for name, engine in launch.ENGINES.items():
+            if engine.package:
+                self.assertEqual(launch.is_here(name), rows[engine.package].is_here())
+                for module in (launch_tests, tool_tests):
+                    (tests,) = (case for case in vars(module).values() if isinstance(case, type) and getattr(case, "name", None) == name)
+                    self.assertIn(f"{tests.__module__}.{tests.__name__}", rows[engine.package].needed_by)
 
     def test_each_file_that_runs_kill_is_in_the_table(self):
         (procps,) = (package for package in self.packages if package.name == "procps")
