@@ -20,7 +20,9 @@ from pathlib import Path
 from unittest import mock
 
 import downloads
+from engines import kubernetes, launch, launch_tests, tool_tests
 from speech import wheel
+from testing import gate
 from triton import install
 from verifying import install as runtimes
 
@@ -296,6 +298,12 @@ class Pins(unittest.TestCase):
             (pinned,) = downloads.pinned(wheel.SET, version)
             self.assertEqual([f"{pinned.package}=={pinned.version}"], wheel.SPECIFIERS, "run scripts/pin-wheels")
 
+    def test_the_schemas_of_kubernetes_are_pinned(self):
+        for version in ("3.11", "3.12"):
+            pinned = {f"{wheel.package}=={wheel.version}" for wheel in downloads.pinned(kubernetes.SET, version)}
+            self.assertEqual(set(kubernetes.SPECIFIERS) - pinned, set(), "run scripts/pin-wheels")
+            self.assertGreater(len(pinned), 1, "run scripts/pin-wheels")
+
     def test_each_python_of_with_triton_has_a_client_and_numpy(self):
         for version in ("3.8", "3.9", "3.10", "3.11", "3.12"):
             pinned = {wheel.package: wheel for wheel in downloads.pinned(install.CLIENT, version)}
@@ -369,9 +377,23 @@ class Table(unittest.TestCase):
     def test_each_test_of_the_table_is_one(self):
         names = [name for source in self.sources.values() for name in re.findall(r"^\s*(?:async )?fn (\w+)\(", source, re.MULTILINE)]
         for test in (test for package in self.packages for test in package.needed_by):
+            module, dot, name = test.rpartition(".")
             with self.subTest(test=test):
+                if dot:
+                    self.assertTrue(issubclass(getattr(importlib.import_module(module), name), unittest.TestCase))
+                    self.assertIn(module, gate.UNIT_TESTS)
+                    continue
                 # cargo test skips every test whose name contains the text.
                 self.assertEqual([name for name in names if test in name], [test])
+
+    def test_each_engine_is_in_the_table_with_its_tests(self):
+        rows = {package.name: package for package in self.packages}
+        for name, engine in launch.ENGINES.items():
+            if engine.package:
+                self.assertEqual(launch.is_here(name), rows[engine.package].is_here())
+                for module in (launch_tests, tool_tests):
+                    (tests,) = (case for case in vars(module).values() if isinstance(case, type) and getattr(case, "name", None) == name)
+                    self.assertIn(f"{tests.__module__}.{tests.__name__}", rows[engine.package].needed_by)
 
     def test_each_file_that_runs_kill_is_in_the_table(self):
         (procps,) = (package for package in self.packages if package.name == "procps")

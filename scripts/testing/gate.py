@@ -22,7 +22,12 @@ RUNTIMES = ["onnxruntime", "openvino"]
 UNIT_TESTS = [
     "benchmarks.tests",
     "downloads_tests",
+    "engines.kubernetes_tests",
+    "engines.launch_tests",
+    "engines.slurm_tests",
+    "engines.tool_tests",
     "hunting.tests",
+    "running_tests",
     "speech.tests",
     "testing.docs_tests",
     "testing.sources_tests",

@@ -1,20 +1,19 @@
 """Runs a real tritonserver on free loopback ports, with models that are written for it."""
 
 import contextlib
-import ctypes
 import os
-import random
 import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 from pathlib import Path
+
+from running import Ports, ServerError, prepare_child
 
 from . import install, native, repository
 
@@ -26,53 +25,6 @@ STUB_SECONDS = 120
 START_ATTEMPTS = 3
 # Without a pool this large the server can die under streaming load, in its gRPC front end's reuse of request state.
 ALLOCATION_POOL_SIZE = 4096
-PR_SET_PDEATHSIG = 1
-# Linux gives ports from 32768 on to clients.
-PORTS = range(20000, 32768)
-
-
-class ServerError(Exception):
-    """Why the server did not start, on one line."""
-
-
-class Ports:
-    """Different ports of the loopback address, which no other server of these scripts takes as long as this object lives.
-
-    They are below those that the system gives to clients, any of whose connections could else take one before the server does.
-    """
-
-    def __init__(self, count):
-        self.numbers, self._claims = [], []
-        candidates = list(PORTS)
-        random.shuffle(candidates)
-        while len(self.numbers) < count:
-            if not candidates:
-                raise ServerError(f"no {count} ports of 127.0.0.1 from {PORTS.start} to {PORTS.stop - 1} are free")
-            self._try(candidates.pop())
-
-    def _try(self, number):
-        # A name that lives as long as the process at most.
-        claim = socket.socket(socket.AF_UNIX)
-        try:
-            claim.bind(f"\0sequence-stress port {number}")
-            with socket.socket() as port:
-                port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                port.bind(("127.0.0.1", number))
-        except OSError:
-            claim.close()
-            return
-        self._claims.append(claim)
-        self.numbers.append(number)
-
-    def release(self):
-        for claim in self._claims:
-            claim.close()
-
-
-def prepare_child():
-    """Runs in the server's process: it dies with its parent, and a Ctrl-C at the terminal does not reach it."""
-    os.setsid()
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Server:

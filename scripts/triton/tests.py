@@ -1,12 +1,10 @@
-"""Tests of the model repositories that are written, and of the ports that are taken; `python3 -m unittest triton.tests` within scripts/ runs them."""
+"""Tests of the model repositories that are written; `python3 -m unittest triton.tests` within scripts/ runs them."""
 
-import socket
 import tempfile
 import unittest
 from pathlib import Path
-from unittest import mock
 
-from . import repository, server
+from . import repository
 from .install import DEFAULT_RELEASE, RELEASES
 
 OPTIONS = dict(instances=1, batch=4, idle_limit_ms=1000, parameters={"execute_delay_ms": 3})
@@ -19,26 +17,6 @@ def written(python=False, release=DEFAULT_RELEASE, dtypes=None):
         files = {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
         assert count == len(list(Path(folder).iterdir()))
         return files
-
-
-class Ports(unittest.TestCase):
-    def test_nobody_else_gets_a_port_that_is_taken(self):
-        some, others = server.Ports(100), server.Ports(100)
-        self.assertEqual(len({*some.numbers, *others.numbers}), 200)
-        with mock.patch.object(server, "PORTS", range(some.numbers[0], some.numbers[0] + 1)):
-            with self.assertRaisesRegex(server.ServerError, "are free"):
-                server.Ports(1)
-            some.release()
-            again = server.Ports(1)
-            self.assertEqual(again.numbers, some.numbers[:1])
-        again.release()
-        others.release()
-
-    def test_ports_that_somebody_listens_at_are_left_out(self):
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
-            with mock.patch.object(server, "PORTS", range(port, port + 1)), self.assertRaises(server.ServerError):
-                server.Ports(1)
 
 
 class Models(unittest.TestCase):
