@@ -63,10 +63,21 @@ export interface MarkColumns {
     text: string[];
 }
 
+/** A span in which the server had one model loaded all the time: another one may have another number of slots. */
+export interface Stretch {
+    from_us: number;
+    until_us: number;
+    slots: number | null;
+    told: boolean;
+    lanes: number;
+}
+
 /** Who had which slot when. Times are in µs. */
 export interface LaneData {
     slots: number | null;
     told: boolean;
+    /** The spans between reloads and restarts. */
+    stretches: Stretch[];
     lanes: number;
     from_us: number;
     until_us: number;

@@ -10,6 +10,7 @@ import { type JsonObject, number, text } from "./json.ts";
 import type { LanesFigure } from "./lanes/figure.ts";
 import { LaneModel } from "./lanes/model.ts";
 import { lanesSection } from "./lanes/section.ts";
+import { slotsCheckOf } from "./lanes/unused.ts";
 import { withMoments } from "./moments.ts";
 import { patterns } from "./patterns.ts";
 import { type Series, charts, seriesOf, seriesTable } from "./series.ts";
@@ -89,6 +90,7 @@ class RunView {
             prefix: this.prefix,
             lanes: () => this.model,
             lanesNote: () => this.why,
+            slotsCheck: slotsCheckOf(this.document),
             showSequence: (row) => {
                 this.figure?.zoomTo(row);
                 this.figure?.element.scrollIntoView({ block: "center" });

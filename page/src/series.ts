@@ -25,7 +25,10 @@ export function seriesOf(document: JsonObject): Series | null {
     }
     const times = rows.map((row) => (number(row["at_s"]) ?? 0) + (number(row["lasts_s"]) ?? 1) / 2);
     const until = (number(last["at_s"]) ?? 0) + (number(last["lasts_s"]) ?? 1);
-    const moments = stagesOf(document).map(({ at, words }): Moment => ({ at: at / 1e6, words }));
+    const moments = stagesOf(document).map(({ at, kind, words }): Moment => ({
+        at: at / 1e6,
+        words: kind === "phase" ? `phase ${words}` : words,
+    }));
     const hasFirstResponses = isObject(object(document["latency_us"])["first_response"]);
     return { rows, group: new ChartGroup(times, until, moments), hasFirstResponses };
 }

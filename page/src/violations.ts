@@ -6,6 +6,7 @@ import { type Child, button, h, link, table, unfolding } from "./dom.ts";
 import { counted, moment } from "./format.ts";
 import { type JsonObject, list, number, object, text, word } from "./json.ts";
 import type { LaneModel } from "./lanes/model.ts";
+import { type SlotsCheck, unusedSlots, unusedWords } from "./lanes/unused.ts";
 import { messageChart } from "./messagechart.ts";
 import { messagesAround, ownRow } from "./messages.ts";
 import { prose } from "./prose.ts";
@@ -22,6 +23,8 @@ export interface Surroundings {
     lanes: () => LaneModel | null;
     /** Why there are none. */
     lanesNote: () => string | null;
+    /** What the check of the slots after the run found. */
+    slotsCheck: SlotsCheck;
     /** Shows a sequence in the figure of the slots. */
     showSequence: (row: number) => void;
 }
@@ -115,6 +118,26 @@ function messages(violation: JsonObject, around: Surroundings): Child[] {
     return messageChart(model, chosen, values);
 }
 
+/** Which slots look lost in the figure of the slots, where the violation is that some are. */
+function lostSlots(violation: JsonObject, around: Surroundings): Child[] {
+    const model = around.lanes();
+    if (violation["kind"] !== "slot-leak" || model === null) {
+        return [];
+    }
+    const lost = around.slotsCheck.lost;
+    const unused = unusedSlots(model, { areAllFree: false, lost });
+    return unused.length === 0
+        ? []
+        : [
+              h(
+                  "p",
+                  {},
+                  link(`${around.prefix}-slots`, "In the slots"),
+                  `, no sequence was in: ${unusedWords(model, unused)}.`,
+              ),
+          ];
+}
+
 function details(violation: JsonObject, group: Group, around: Surroundings): Child[] {
     const { report } = around;
     const fact = (name: string, key: string): Child => {
@@ -137,6 +160,7 @@ function details(violation: JsonObject, group: Group, around: Surroundings): Chi
         ),
         h("h5", {}, "Messages"),
         ...messages(violation, around),
+        ...lostSlots(violation, around),
         row !== null &&
             h(
                 "div",

@@ -327,6 +327,50 @@ test("gaps, left out sequences and more lanes than slots are told", async () => 
     );
 });
 
+test("lanes are judged by the slots of the model that was loaded then", async () => {
+    const { lanes: data, document } = simulate();
+    const middle = data.until_us / 2;
+    const shown = async (slots: number): Promise<string> => {
+        const of = { told: true, lanes: 4 };
+        const stretches = [
+            { ...of, from_us: 0, until_us: middle, slots: 4 },
+            { ...of, told: false, from_us: middle + 1000, until_us: data.until_us, slots },
+        ];
+        const its = { name: "r", document, lanes: [pack({ ...data, slots: 2, stretches })], lanes_note: null };
+        return words((await reports.show(report([its]))).page, "#r1-slots");
+    };
+    const switched = await shown(4);
+    assert.doesNotMatch(switched, /more lanes/);
+    assert.match(switched, /From \d.* s to \d.* s: the model does not report its slots\. A lane is not a slot then/);
+    assert.match(await shown(3), /From \d.* s to \d.* s: There are more lanes \(4\) than slots \(3\)/);
+});
+
+test("violations after what is drawn are told apart: of the check of the slots, and of the whole run", async () => {
+    const { lanes: data, document } = simulate({ fault: false });
+    const at = data.until_us + 1000;
+    const marks = { at: [at, at, at], kind: ["violation", "violation", "violation"], sequence: [-1, -1, -1] };
+    const late = { ...data, marks: { ...marks, violation: [0, 1, 2], text: ["", "", ""] } };
+    const violations = [
+        { kind: "wrong-sum", at_us: at, aside: "slot-check" },
+        { kind: "statistics", at_us: at },
+        { kind: "slot-leak", at_us: at },
+    ];
+    const check = { result: "leaked", leaked: 1, slots: 4, requests: 30, took_us: 2_500_000 };
+    const its = { ...document, violations, violation_count: 3, verdict: "invalid", slots_check: check };
+    const { page } = await reports.show(report([{ name: "r", document: its, lanes: [pack(late)], lanes_note: null }]));
+    const text = await words(page, "#r1-slots");
+    assert.match(
+        text,
+        /After what is drawn: 2 violations are from the check of the slots after the run; 1 violation concerns the whole run\./,
+    );
+    assert.match(text, /the tool checked the slots in 2\.5 s with 30 requests/);
+    assert.match(text, /counted 1 lost slot: violation 3, slot-leak\./);
+    await page.locator("#r1-slots").getByRole("link", { name: "violation 3, slot-leak" }).click();
+    await page.locator("#r1-violation-3[open]").waitFor();
+    const before = await opened();
+    assert.doesNotMatch(await words(before.page, "#r1-slots"), /After what is drawn|checked the slots/);
+});
+
 test("a violation has its messages, cause, evidence, explanation and replay command", async () => {
     const { page } = await opened();
     const text = await words(page, ".found[open]");

@@ -26,6 +26,19 @@ export interface Links {
     violation: (index: number) => string | null;
 }
 
+/** How a sequence ended: of one that the server rejected later, at which step. */
+function endWords(model: LaneModel, row: number): string {
+    const end = model.endOf(row);
+    const count = end === "rejected" && model.heldAt(row) !== null ? (model.stepRange(row)?.count ?? 0) : 0;
+    for (let place = 0; place < count; place += 1) {
+        const step = model.step(row, place);
+        if (step !== null && step.outcome !== "completed") {
+            return `the server rejected step ${step.number + 1} of it`;
+        }
+    }
+    return count > 0 ? "the server rejected a later step of it" : (ENDS[end] ?? end);
+}
+
 function fact(name: string, ...value: Child[]): HTMLElement {
     return h("div", {}, h("dt", {}, name), h("dd", {}, ...value));
 }
@@ -34,7 +47,12 @@ function fact(name: string, ...value: Child[]): HTMLElement {
 export function sentence(model: LaneModel, row: number): string {
     const held = model.heldAt(row);
     const lane = model.laneOf(row);
-    const where = lane === null ? "never certainly had a slot" : `${model.data.told ? "slot" : "lane"} ${lane}`;
+    const where =
+        lane === null
+            ? held === null
+                ? "never certainly had a slot"
+                : "slot not known"
+            : `${model.data.told ? "slot" : "lane"} ${lane}`;
     const found = model.violationsOf(row);
     return [
         `correlation ID ${model.idOf(row)}, sequence ${model.nameOf(row)}`,
@@ -43,7 +61,7 @@ export function sentence(model: LaneModel, row: number): string {
         `START sent at ${moment(model.beginOf(row), 1000)}`,
         `waited ${duration(model.waitEnd(row) - model.beginOf(row))}`,
         held === null ? null : `held ${duration(model.overAt(row) - held)}`,
-        ENDS[model.endOf(row)] ?? model.endOf(row),
+        endWords(model, row),
         found > 0 ? counted(found, "violation") : null,
     ]
         .filter((part) => part !== null)
@@ -135,8 +153,11 @@ export function show(panel: HTMLElement, model: LaneModel, row: number, links: L
             "dl",
             { class: "facts" },
             fact("pattern", model.patternOf(row)),
-            fact("end", ENDS[model.endOf(row)] ?? model.endOf(row)),
-            fact(model.data.told ? "slot" : "drawn in lane", lane ?? "it never certainly had one"),
+            fact("end", endWords(model, row)),
+            fact(
+                model.data.told ? "slot" : "drawn in lane",
+                lane ?? (held === null ? "it never certainly had one" : "not known"),
+            ),
             fact("START sent", moment(model.beginOf(row), 1000)),
             fact("wait for the response to START", duration(model.waitEnd(row) - model.beginOf(row))),
             fact("slot certainly held", held === null ? "never" : duration(model.overAt(row) - held)),
