@@ -22,6 +22,8 @@ export interface Report {
     madeAt: string;
     results: Result[];
     comparison: JsonObject | null;
+    /** Why several runs are not compared. */
+    comparisonNote: string | null;
     kinds: ReadonlyMap<string, Explained>;
     causes: ReadonlyMap<string, Explained>;
 }
@@ -137,6 +139,7 @@ export function readReport(source: string): Report {
         madeAt: text(data["made_at"]) ?? "",
         results: list(data["results"]).map(result),
         comparison: isObject(data["comparison"]) ? data["comparison"] : null,
+        comparisonNote: text(data["comparison_note"]),
         kinds: explained(data["kinds"]),
         causes: explained(data["causes"]),
     };

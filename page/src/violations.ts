@@ -34,9 +34,26 @@ export function violationId(prefix: string, index: number): string {
     return `${prefix}-violation-${index + 1}`;
 }
 
+/** The tool looks for the causes of so many violations, the first ones. */
+const EXPLAINED = 200;
+
+/** A violation in a few words, as links have it. */
+export function violationWords(violation: JsonObject, index: number): string {
+    const request = text(violation["request_id"]);
+    const parts = [
+        `violation ${index + 1}`,
+        text(violation["kind"]),
+        `at ${moment(number(violation["at_us"]) ?? 0, 1e4)}`,
+        request === null ? null : `step ${request}`,
+    ];
+    return parts.filter((its) => its !== null).join(", ");
+}
+
 interface Group {
     kind: string;
     cause: string | null;
+    /** Whether causes were looked for. */
+    isExplained: boolean;
     members: { index: number; violation: JsonObject }[];
 }
 
@@ -45,8 +62,9 @@ function groupsOf(violations: readonly JsonObject[]): Group[] {
     violations.forEach((violation, index) => {
         const kind = text(violation["kind"]) ?? "violation";
         const cause = text(object(list(violation["explanations"])[0])["cause"]);
-        const key = `${kind}\n${cause ?? ""}`;
-        const group = groups.get(key) ?? { kind, cause, members: [] };
+        const isExplained = cause !== null || index < EXPLAINED;
+        const key = `${kind}\n${cause ?? ""}\n${String(isExplained)}`;
+        const group = groups.get(key) ?? { kind, cause, isExplained, members: [] };
         group.members.push({ index, violation });
         groups.set(key, group);
     });
@@ -198,8 +216,13 @@ function one(
     );
 }
 
+/** The cause of a group behind its kind. */
+function causeOf({ cause, isExplained }: Group): string {
+    return cause !== null ? `, cause ${cause}` : isExplained ? "" : ", causes not looked into";
+}
+
 function groupSection(group: Group, around: Surroundings, isFirst: boolean): HTMLElement {
-    const title = group.cause === null ? group.kind : `${group.kind}, cause ${group.cause}`;
+    const title = `${group.kind}${causeOf(group)}`;
     const what = around.report.kinds.get(group.kind)?.what;
     const section = h(
         "section",
@@ -234,7 +257,7 @@ export function violations(document: JsonObject, around: Surroundings): Child[] 
     const kinds = Object.entries(object(document["violations_by_kind"]));
     const overview = groups.map((group): Child[] => [
         link(violationId(around.prefix, group.members[0]?.index ?? 0), group.kind),
-        group.cause ?? "not known",
+        group.cause ?? (group.isExplained ? "not known" : `not looked into (the first ${EXPLAINED} are)`),
         group.members.length,
         moment(number(group.members[0]?.violation["at_us"]) ?? 0, 1e4),
     ]);
@@ -245,7 +268,10 @@ export function violations(document: JsonObject, around: Surroundings): Child[] 
                 { class: "note" },
                 `The run kept the first ${all.length} of ${counted(total, "violation")}. Of all: ${kinds.map(([kind, its]) => `${kind} ${number(its) ?? 0}`).join(", ")}.`,
             ),
-        groups.length > 1 && table("Violations by kind and cause", ["kind", "cause", "kept", "first at"], overview, 2),
+        groups.length > 1 &&
+            table("Violations by kind and cause", ["kind", "cause", "listed", "first at"], overview, 2),
+        groups.length > 1 &&
+            h("p", { class: "muted" }, "Listed: how many of them are below. A result keeps the first 1000 violations."),
         ...groups.map((group, position) => groupSection(group, around, position < 3)),
     ];
 }

@@ -13,6 +13,7 @@ import { unusedSlots } from "../src/lanes/unused.ts";
 import { Track, packed } from "../src/lanes/track.ts";
 import { messagesAround } from "../src/messages.ts";
 import { withMoments } from "../src/moments.ts";
+import { perSecond, rowsOf } from "../src/intervals.ts";
 import { Span, ticks } from "../src/span.ts";
 import { kindOf, verdictOf } from "../src/verdict.ts";
 import { simulate, simulated } from "./generator.ts";
@@ -271,6 +272,15 @@ test("the messages around a violation are its own, and those of the sequences th
         ["own"],
     );
     assert.equal(messagesAround(model, { kind: "server-died" }), null);
+});
+
+test("the last interval, which the end of the run cuts, has its own rate, or none", () => {
+    const row = (at_s: number, responses: number): JsonObject => ({ at_s, lasts_s: 1, responses });
+    const rates = (elapsed_s: number): unknown =>
+        perSecond(rowsOf({ series: [row(0, 100), row(1, 50)], elapsed_s }), "responses");
+    assert.deepEqual(rates(1.5), [100, 100]);
+    assert.deepEqual(rates(1.1), [100, null]);
+    assert.deepEqual(rates(2), [100, 50]);
 });
 
 test("verdicts of runs, suites and searches", () => {

@@ -37,7 +37,7 @@ const NARROW = 4;
 const FILLS: Readonly<Record<string, ColourName>> = {
     ended: "held",
     replaced: "held",
-    idle: "waiting",
+    idle: "idle",
     rejected: "other",
     cut: "other",
     open: "other",

@@ -7,6 +7,7 @@ import { type JsonObject, list, number, object, text } from "../json.ts";
 import { MARKS } from "./draw_marks.ts";
 import { LanesFigure } from "./figure.ts";
 import type { LaneModel } from "./model.ts";
+import type { ViolationLink } from "./panel.ts";
 import { slotsCheckOf, unusedNotes, unusedSlots } from "./unused.ts";
 
 function swatch(name: string, words: string): HTMLElement {
@@ -27,7 +28,7 @@ function legend(model: LaneModel): HTMLElement {
         { class: "legend" },
         swatch("wait", "START without a response"),
         swatch("held", "slot held, ended by END or replaced by another START"),
-        swatch("wait", "slot held until the idle limit"),
+        swatch("idle", "slot held until the idle limit"),
         swatch("other", "cut, rejected, disturbed, or not known to be over"),
         swatch("bad", "sequence with a violation"),
         ...marks,
@@ -158,21 +159,26 @@ function endTable(model: LaneModel): HTMLElement {
             of[end] += 1;
         }
     }
-    const rows = patterns.map((name, place): Child[] => [name, ...(counts[place] ?? [])]);
-    return table("How the sequences of each pattern ended", ["pattern", ...ends], rows);
+    const used = counts.map((its) => its.some((many) => many > 0));
+    const seen = ends.map((_, end) => counts.some((its) => (its[end] ?? 0) > 0));
+    const kept = <Item>(items: readonly Item[]): Item[] => items.filter((_, end) => seen[end]);
+    const rows = patterns
+        .map((name, place): Child[] => [name, ...kept(counts[place] ?? [])])
+        .filter((_, place) => used[place]);
+    return table("How the sequences of each pattern ended", ["pattern", ...kept(ends)], rows);
 }
 
 /** The content of the section; `figure` is missing where the report has no sequences. */
 export function lanesSection(
     model: LaneModel,
     result: Result,
-    violation: (index: number) => string | null,
+    violation: ViolationLink,
 ): { content: Child[]; figure: LanesFigure } {
     const figure = new LanesFigure(model, violation);
     const check = slotsCheckOf(result.document);
     const leak = list(result.document["violations"]).findIndex((its) => object(its)["kind"] === "slot-leak");
-    const id = leak < 0 ? null : violation(leak);
-    const toLeak = id === null ? null : link(id, `violation ${leak + 1}, slot-leak`);
+    const its = leak < 0 ? null : violation(leak);
+    const toLeak = its === null ? null : link(its.id, its.words);
     const lost = unusedNotes(model, unusedSlots(model, check), check.lost, toLeak, (row) => {
         figure.zoomTo(row);
     });
