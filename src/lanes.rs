@@ -17,7 +17,7 @@ use self::{
     exchanges::{Exchange, Exchanges},
     sequence::{Answer, End, Sequence, StepSeen},
 };
-use crate::{check::Follower, frame::Header};
+use crate::{check::Follower, frame::Header, run::PhaseSpan};
 use oracle::{Outcome, Place, Ruling, Settled, Violation, history::Entry};
 use workload::{
     event::{ContextId, Cut, EventKind, Nanos},
@@ -168,8 +168,9 @@ fn nanos(duration: Duration) -> Nanos {
 }
 
 impl Lanes {
-    /// The picture's data; the violations are those of the run's result, in its order.
-    pub(crate) fn conclude(mut self, accused: impl IntoIterator<Item = Accused>) -> LaneData {
+    /// The picture's data; the violations are those of the run's result, in its order, and the phases those of its end, if that is known.
+    pub(crate) fn conclude(mut self, accused: impl IntoIterator<Item = Accused>, phases: &[PhaseSpan]) -> LaneData {
+        self.exchanges.noted(phases);
         for (violation, Accused { at, request }) in accused.into_iter().enumerate() {
             let sequence = request.map(key).filter(|key| self.places.contains_key(key));
             if let Some(sequence) = sequence.and_then(|key| self.sequence(key)) {

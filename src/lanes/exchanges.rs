@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::run::PhaseSpan;
 use oracle::history::Entry;
 use workload::{
     event::{ContextId, Disturbance, EventKind, Nanos},
@@ -54,6 +55,18 @@ impl Exchanges {
             slots: model.slots,
             ..Self::default()
         }
+    }
+
+    /// Takes over when the scenario's phases exchanged something, as the run itself noted it: contexts notice it later.
+    pub(super) fn noted(&mut self, phases: &[PhaseSpan]) {
+        let noted = phases.iter().filter(|phase| phase.server.is_some()).zip(&self.plan);
+        let exchange = |(phase, (action, slots)): (&PhaseSpan, &(ServerAction, Option<u32>))| {
+            let (from, until) = (phase.server_from_us?.saturating_mul(1000), phase.began_us.saturating_mul(1000));
+            Some(Exchange { from, until: Some(until), action: Some(*action), slots: *slots })
+        };
+        // A history of another version does not tell.
+        let noted: Vec<_> = noted.map_while(exchange).collect();
+        self.all.splice(..noted.len().min(self.all.len()), noted);
     }
 
     pub(super) fn all(&self) -> &[Exchange] {

@@ -68,7 +68,7 @@ impl Lanes {
     }
 
     fn data(self, accused: &[Accused]) -> Value {
-        serde_json::to_value(self.conclude(accused.iter().copied())).expect("JSON")
+        serde_json::to_value(self.conclude(accused.iter().copied(), &[])).expect("JSON")
     }
 }
 
@@ -192,6 +192,26 @@ fn an_exchange_is_one_mark_however_often_contexts_notice_it() {
     let spans =
         [(0, 10_000, 2), (20_000, 90_000, 4), (90_000, 96_000, 2)].map(|it| (json!(it.0), json!(it.1), json!(it.2)));
     assert!(all.into_iter().eq(spans.iter().map(|(from, until, slots)| (from, until, slots))), "{stretches:?}");
+}
+
+#[test]
+fn when_the_run_itself_exchanged_the_model_counts_more_than_when_contexts_noticed_it() {
+    let mut lanes = reloaded();
+    for at in [50, 60] {
+        lanes.event(at * MS, 0, EventKind::Disturbed(Disturbance::Begins));
+        lanes.event(at * MS, 0, EventKind::Disturbed(Disturbance::IsOver));
+    }
+    let phase = |name: &str, server_from_us: Option<u64>, began_us: u64| PhaseSpan {
+        name: name.to_owned(),
+        began_us,
+        ended_us: began_us,
+        server_from_us,
+        server: Some("the model was reloaded".to_owned()),
+    };
+    let known = [phase("oldest", Some(10_000), 20_000), phase("before", None, 59_000)];
+    let data = serde_json::to_value(lanes.conclude([], &known)).expect("JSON");
+    assert_eq!(data["marks"]["at"], json!([10_000, 60_000]));
+    assert_eq!((&data["stretches"][1]["from_us"], &data["stretches"][1]["until_us"]), (&json!(20_000), &json!(60_000)));
 }
 
 #[test]
