@@ -16,7 +16,7 @@ use serde::Serialize;
 use self::calibration::Calibration;
 pub use self::calibration::Phase;
 use crate::{
-    preflight::{Hints, Preflight, identity},
+    preflight::{Hints, Preflight, check_model, identity},
     probe::{
         player::{Last, Player},
         site::{Clock, Liveness, Site},
@@ -89,6 +89,7 @@ impl Subject {
         let (access, client) = connected(&scenario)?;
         let name = scenario.target.model.clone();
         let endpoint = |why: String| RunError::Endpoint(why);
+        check_model(&client, &name).await.map_err(endpoint)?;
         let declared = client.declared(&name).await.map_err(|error| {
             endpoint(format!("cannot read the metadata of model '{name}', which tell its inputs: {error}"))
         })?;

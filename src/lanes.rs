@@ -4,6 +4,7 @@
 
 mod assign;
 mod columns;
+mod exchanges;
 mod sequence;
 
 use std::{
@@ -12,11 +13,14 @@ use std::{
 };
 
 pub(crate) use self::columns::LaneData;
-use self::sequence::{Answer, End, Sequence, StepSeen};
-use crate::{check::Follower, frame::Header};
+use self::{
+    exchanges::{Exchange, Exchanges},
+    sequence::{Answer, End, Sequence, StepSeen},
+};
+use crate::{check::Follower, frame::Header, run::PhaseSpan};
 use oracle::{Outcome, Place, Ruling, Settled, Violation, history::Entry};
 use workload::{
-    event::{ContextId, Cut, Disturbance, EventKind, Nanos},
+    event::{ContextId, Cut, EventKind, Nanos},
     sequence::{RequestId, Step},
 };
 
@@ -41,8 +45,6 @@ enum MarkKind {
     Cancel,
     /// A stream was cut in another way.
     Cut,
-    /// The scenario exchanges the model or the server for another.
-    Exchange,
     /// A violation.
     Violation,
 }
@@ -92,8 +94,6 @@ impl Accused {
 pub(crate) struct Lanes {
     slots: Option<u32>,
     idle_limit: Option<Nanos>,
-    /// Whether the model said in which slot it saw a step.
-    told: bool,
     /// Those near a violation that are no longer among the last ones.
     near: Vec<Sequence>,
     last: VecDeque<Sequence>,
@@ -114,8 +114,7 @@ pub(crate) struct Lanes {
     gaps: Vec<(Nanos, Nanos)>,
     /// The seconds in which violations were seen: a history may have millions of violations.
     violations: BTreeSet<u64>,
-    /// Whether the model or the server is being exchanged.
-    exchanging: bool,
+    exchanges: Exchanges,
     until: Nanos,
 }
 
@@ -130,10 +129,12 @@ impl Follower for Lanes {
         let model = &header.preflight.model;
         self.slots = model.slots;
         self.idle_limit = model.idle_limit.map(nanos);
+        self.exchanges = Exchanges::of(&header.scenario, model);
     }
 
     fn gap(&mut self, from: Nanos, until: Nanos) {
         self.gaps.push((from, until));
+        self.exchanges.gap();
         // What happened meanwhile nobody knows.
         for key in self.current.drain().map(|(_, key)| key).collect::<Vec<_>>() {
             self.close(key, from, End::Open);
@@ -145,10 +146,11 @@ impl Follower for Lanes {
 
     fn entry(&mut self, entry: &Entry, ruling: &Ruling) {
         self.until = self.until.max(entry.at);
+        self.exchanges.entry(entry);
         match &entry.what {
             EventKind::Sent(step) => self.sent(entry, *step),
             EventKind::Cut(cut) => self.cut(entry, cut),
-            EventKind::Disturbed(disturbance) => self.disturbed(entry, *disturbance),
+            EventKind::Disturbed(_) => self.close_current(entry.context, entry.at, End::Disturbed),
             _ => {}
         }
         if let Some(settled) = &ruling.settled {
@@ -166,8 +168,9 @@ fn nanos(duration: Duration) -> Nanos {
 }
 
 impl Lanes {
-    /// The picture's data; the violations are those of the run's result, in its order.
-    pub(crate) fn conclude(mut self, accused: impl IntoIterator<Item = Accused>) -> LaneData {
+    /// The picture's data; the violations are those of the run's result, in its order, and the phases those of its end, if that is known.
+    pub(crate) fn conclude(mut self, accused: impl IntoIterator<Item = Accused>, phases: &[PhaseSpan]) -> LaneData {
+        self.exchanges.noted(phases);
         for (violation, Accused { at, request }) in accused.into_iter().enumerate() {
             let sequence = request.map(key).filter(|key| self.places.contains_key(key));
             if let Some(sequence) = sequence.and_then(|key| self.sequence(key)) {
@@ -176,7 +179,10 @@ impl Lanes {
             self.marks.push(Mark { at, kind: MarkKind::Violation, sequence, violation: Some(violation) });
         }
         let (idle, until) = (self.idle_limit, self.until);
-        self.near.iter_mut().chain(&mut self.last).for_each(|sequence| sequence.conclude(idle, until));
+        for sequence in self.near.iter_mut().chain(&mut self.last) {
+            sequence.conclude(idle, until);
+            self.exchanges.all().iter().for_each(|exchange| sequence.exchanged(exchange));
+        }
         columns::of(self)
     }
 
@@ -254,8 +260,7 @@ impl Lanes {
         let (key, idle) = (key(settled.step.request), self.idle_limit);
         let Some(sequence) = self.sequence(key) else { return };
         let is_reaped = sequence.settled(entry, settled, idle);
-        let (is_open, has_told) = (sequence.end == End::Open, sequence.slot.is_some());
-        self.told |= has_told;
+        let is_open = sequence.end == End::Open;
         // One that goes on behind a gap has no START there.
         let begins = settled.step.start || is_open && !self.current.contains_key(&entry.context);
         if begins && settled.outcome == Outcome::Completed {
@@ -277,16 +282,6 @@ impl Lanes {
         };
         self.mark(entry.at, kind, self.current.get(&entry.context).copied());
         self.close_current(entry.context, entry.at, End::Cut);
-    }
-
-    /// Each context is told of an exchange; it is one mark.
-    fn disturbed(&mut self, entry: &Entry, disturbance: Disturbance) {
-        let begins = disturbance == Disturbance::Begins;
-        if begins && !self.exchanging {
-            self.mark(entry.at, MarkKind::Exchange, None);
-        }
-        self.exchanging = begins;
-        self.close_current(entry.context, entry.at, End::Disturbed);
     }
 
     /// Lets go of what is above the bounds: the first sequences and steps that no violation is near.

@@ -337,7 +337,7 @@ impl Preflight {
 }
 
 /// Why the server does not say whether the model is ready, if it does not.
-async fn check_model(client: &Client, name: &str) -> Result<Option<CallError>, String> {
+pub(crate) async fn check_model(client: &Client, name: &str) -> Result<Option<CallError>, String> {
     match client.model_ready(name).await {
         Ok(true) => Ok(None),
         Err(error) if is_missing(&error) => Ok(Some(error)),

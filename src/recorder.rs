@@ -83,6 +83,8 @@ struct Context {
     is_wronged: bool,
     /// Whether each step so far had the outcome that was planned.
     as_designed: bool,
+    /// Whether no response in its current sequence was a violation so far.
+    is_right: bool,
     pattern: Option<Pattern>,
 }
 
@@ -265,12 +267,13 @@ impl Recorder {
         if step.is_first() {
             begun.first_sent = sent_at;
             begun.first_due = due.map_or(sent_at, |due| due.min(sent_at));
-            begun.as_designed = true;
+            (begun.as_designed, begun.is_right) = (true, true);
         }
         if outcome == Outcome::Completed {
             begun.executed = begun.executed.max(Some(step.request));
         }
         begun.as_designed &= outcome == planned;
+        begun.is_right &= is_lawful;
         if outcome == Outcome::Indeterminate {
             if !is_lawful {
                 self.lose(index, 1);
@@ -317,7 +320,7 @@ impl Recorder {
         }
         begun.previous_answer = at;
         if step.is_last() && begun.as_designed {
-            self.tally.patterns[step.pattern.index()].sequences_as_designed += 1;
+            self.tally.patterns[step.pattern.index()].sequences_as_designed += u64::from(begun.is_right);
             let first_due = begun.first_due;
             self.now.of(begun.population, Some(step.pattern)).for_each(|its| its.times.sequence.record(first_due, at));
             self.tally.waits_of(begun.population).for_each(|waits| waits.sequence.record(begun.first_due, at));

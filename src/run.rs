@@ -163,6 +163,8 @@ pub trait Observer {
     fn glance(&mut self, _glance: Glance) {}
     /// No worker works any more; what is left of the run is to look at the server.
     fn load_ended(&mut self) {}
+    /// What of the server is looked at from now on, and how long that takes at most, where that is known.
+    fn looks_at(&mut self, _what: &str, _up_to: Option<Duration>) {}
     /// What the run has shown so far, to be kept in case that nobody learns its end.
     fn checkpoint(&mut self, _so_far: RunResult) {}
     /// What the run has shown so far, to be told.

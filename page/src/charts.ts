@@ -96,7 +96,11 @@ export class ChartGroup {
             "div",
             { class: "toolbar" },
             ...buttons,
-            h("span", { class: "muted" }, "Drag over a chart to zoom all of them."),
+            h(
+                "span",
+                { class: "muted" },
+                "Drag over a chart to zoom all charts. The keys +, - and the arrows do the same.",
+            ),
         );
     }
 

@@ -22,6 +22,8 @@ export interface Report {
     madeAt: string;
     results: Result[];
     comparison: JsonObject | null;
+    /** Why several runs are not compared. */
+    comparisonNote: string | null;
     kinds: ReadonlyMap<string, Explained>;
     causes: ReadonlyMap<string, Explained>;
 }
@@ -63,10 +65,21 @@ export interface MarkColumns {
     text: string[];
 }
 
+/** A span in which the server had one model loaded all the time: another one may have another number of slots. */
+export interface Stretch {
+    from_us: number;
+    until_us: number;
+    slots: number | null;
+    told: boolean;
+    lanes: number;
+}
+
 /** Who had which slot when. Times are in µs. */
 export interface LaneData {
     slots: number | null;
     told: boolean;
+    /** The spans between reloads and restarts. */
+    stretches: Stretch[];
     lanes: number;
     from_us: number;
     until_us: number;
@@ -126,6 +139,7 @@ export function readReport(source: string): Report {
         madeAt: text(data["made_at"]) ?? "",
         results: list(data["results"]).map(result),
         comparison: isObject(data["comparison"]) ? data["comparison"] : null,
+        comparisonNote: text(data["comparison_note"]),
         kinds: explained(data["kinds"]),
         causes: explained(data["causes"]),
     };

@@ -8,7 +8,7 @@ import { type JsonObject, isObject, list, number, object, text, texts, word } fr
 import { prose } from "./prose.ts";
 import { verdictLine } from "./run.ts";
 import { badge } from "./summary.ts";
-import { OUTCOMES, coverageWords, failedOn } from "./verdict.ts";
+import { OUTCOMES, coverageWords, failedOn, verdictOf } from "./verdict.ts";
 
 /** Makes a run that is shown when it is unfolded. */
 type Fold = (id: string, name: string, run: Result) => HTMLElement;
@@ -40,13 +40,14 @@ function came(release: JsonObject | undefined): string {
 function cell(release: JsonObject | undefined): Child {
     const replays = object(release?.["replays"]);
     const isOther = texts(replays["otherwise"]).length > 0;
-    const outcome =
-        release !== undefined && (failedOn(release) || isOther)
-            ? "failed"
-            : (number(replays["runs"]) ?? 0) > 0
-              ? "passed"
-              : "not tried";
-    return h("span", {}, badge(outcome), ` ${came(release)}`);
+    const runs = number(replays["runs"]) ?? 0;
+    if (release !== undefined && (failedOn(release) || isOther)) {
+        return h("span", {}, badge("failed"), ` ${came(release)}`);
+    }
+    // Too few replays show no more than that.
+    return runs > 0
+        ? h("span", {}, badge("not seen"), ` in ${counted(runs, "replay")}`)
+        : h("span", {}, badge("not tried"), ` ${came(release)}`);
 }
 
 function findingsTable(findings: readonly JsonObject[], releases: readonly string[], prefix: string): Child {
@@ -124,7 +125,7 @@ function details(report: Report, finding: JsonObject): Child[] {
         ["seed", word(found["seed"])],
         ["met with", [...texts(finding["models"]), ...texts(finding["scenarios"])].join(", ") || null],
         ["folder", text(finding["name"])],
-        ["fingerprint", text(finding["fingerprint"])],
+        ["fingerprint (what two findings of one bug have in common)", text(finding["fingerprint"])],
     ];
     const kind = report.kinds.get(text(finding["kind"]) ?? "");
     const cause = report.causes.get(text(finding["cause"]) ?? "");
@@ -141,7 +142,16 @@ function details(report: Report, finding: JsonObject): Child[] {
         ...(shape.length > 0
             ? block("What the clients do: a line is one worker, or several that do the same", shape.join("\n"))
             : []),
-        ...(chart === "" ? [] : block("What happens", chart)),
+        ...(chart === ""
+            ? []
+            : [
+                  ...block("What happens", chart),
+                  h(
+                      "p",
+                      { class: "muted" },
+                      "await: the client waits for this response before it goes on. (accused): the message that the violation is about.",
+                  ),
+              ]),
         h("h4", {}, "How to have it again, in the finding's folder"),
         ...list(finding["again"])
             .map(object)
@@ -183,6 +193,12 @@ export function showHunt(host: HTMLElement, report: Report, result: Result, pref
     fill(
         host,
         verdictLine(document),
+        verdictOf(document).word === "NOTHING FOUND" &&
+            h(
+                "p",
+                { class: "note" },
+                "The hunt ran only some scenarios and seeds, so this is no proof that the releases are correct.",
+            ),
         h(
             "p",
             { class: "muted" },

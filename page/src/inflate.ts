@@ -37,7 +37,7 @@ export function flawOf(data: unknown): string | null {
             return `the columns of '${name}' have different lengths`;
         }
     }
-    const lists = ["patterns", "ends", "outcomes", "gaps"].every((name) => Array.isArray(its[name]));
+    const lists = ["patterns", "ends", "outcomes", "gaps", "stretches"].every((name) => Array.isArray(its[name]));
     const numbers = ["lanes", "from_us", "until_us"].every((name) => typeof its[name] === "number");
     return lists && numbers ? null : "a field is missing";
 }

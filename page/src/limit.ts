@@ -85,7 +85,7 @@ function plot(
                     width: Math.max(2, Math.abs(to - from)),
                     height: HEIGHT - TOP - BOTTOM,
                 },
-                svg("title", {}, "the limit lies here"),
+                svg("title", {}, "the limit lies between the highest sustained load and the lowest that was too much"),
             ),
         );
     }
@@ -119,7 +119,12 @@ function plot(
         ...curves.map((curve) => h("span", {}, h("i", { class: `swatch line ${curve.tone}` }), ` ${curve.name}`)),
         h("span", {}, h("i", { class: "swatch sustained" }), " sustained"),
         h("span", {}, h("i", { class: "swatch overloaded" }), " too much"),
-        h("span", {}, h("i", { class: "swatch bracket" }), " the limit lies here"),
+        h(
+            "span",
+            {},
+            h("i", { class: "swatch bracket" }),
+            " between the highest sustained load and the lowest that was too much",
+        ),
     ];
     const label = `${title}. The table of trials says the same.`;
     return drawing({ title, label, size: [width, HEIGHT], legend }, shapes);
@@ -171,7 +176,7 @@ export function limit(document: JsonObject): Child[] {
         h(
             "p",
             {},
-            `Load: ${load}, range ${text(document["range"]) ?? "?"}. ${end} ${isSure ? "Both were so three times of three, or four times of five." : "The trials do not make both certain."}`,
+            `Load: ${load}, range ${text(document["range"]) ?? "?"}. ${end} ${isSure ? "Both are certain: of the trials at each of these loads, the first three agreed, or four of five did." : "The trials do not make both certain."}`,
         ),
         plot(
             `Latency of steps by load (${load})`,

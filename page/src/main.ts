@@ -145,11 +145,13 @@ function overlaid([old, now, ...others]: readonly Result[]): Child[] {
 }
 
 async function page(report: Report, main: HTMLElement): Promise<void> {
-    const { results, comparison } = report;
+    const { results, comparison, comparisonNote } = report;
     const ids = results.map((_, place) => `r${place + 1}`);
     const comparing =
         comparison === null
-            ? []
+            ? comparisonNote === null
+                ? []
+                : [h("p", { class: "note" }, `These runs are not compared: ${comparisonNote}.`)]
             : [
                   h(
                       "section",

@@ -15,7 +15,7 @@ export function stagesOf(document: JsonObject): RunMoment[] {
     const phases = list(document["phases"])
         .map(object)
         .map((phase): RunMoment => {
-            return { at: number(phase["began_us"]) ?? 0, kind: "phase", words: `phase ${text(phase["name"]) ?? ""}` };
+            return { at: number(phase["began_us"]) ?? 0, kind: "phase", words: text(phase["name"]) ?? "" };
         });
     const absences = list(object(document["restarts"])["absences"])
         .map(object)
@@ -38,7 +38,9 @@ function faultsOf(document: JsonObject): RunMoment[] {
 
 /** The lanes with marks for what the run's result tells of it. */
 export function withMoments(lanes: LaneData, document: JsonObject): LaneData {
-    const moments = [...stagesOf(document), ...faultsOf(document)];
+    // The history tells of restarts itself.
+    const stages = stagesOf(document).filter(({ kind }) => kind !== "restart" || !lanes.marks.kind.includes("restart"));
+    const moments = [...stages, ...faultsOf(document)];
     const none = moments.map(() => -1);
     const { marks } = lanes;
     return {

@@ -6,16 +6,17 @@ import { type Child, add, fill, h, link } from "./dom.ts";
 import { distribution, percentiles } from "./distribution.ts";
 import { heatMap } from "./heatmap.ts";
 import { inflate } from "./inflate.ts";
-import { type JsonObject, number, text } from "./json.ts";
+import { type JsonObject, list, number, object, text } from "./json.ts";
 import type { LanesFigure } from "./lanes/figure.ts";
 import { LaneModel } from "./lanes/model.ts";
 import { lanesSection } from "./lanes/section.ts";
+import { slotsCheckOf } from "./lanes/unused.ts";
 import { withMoments } from "./moments.ts";
 import { patterns } from "./patterns.ts";
 import { type Series, charts, seriesOf, seriesTable } from "./series.ts";
 import { summary } from "./summary.ts";
 import { verdictOf } from "./verdict.ts";
-import { type Surroundings, violationId, violations } from "./violations.ts";
+import { type Surroundings, violationId, violationWords, violations } from "./violations.ts";
 
 /** A section of a result: its name in the list of sections, and its content. */
 interface Section {
@@ -43,11 +44,22 @@ function warnings(document: JsonObject): Child[] {
     ];
 }
 
+/** A server's name and version, with the release where the version tells it: NVIDIA's 24.10 is Triton 2.51.0. */
+function serverWords(server: string | null): string | null {
+    const minor = Number(/^triton 2\.(\d+)\.0$/.exec(server ?? "")?.[1] ?? NaN);
+    // Releases came each month from 23.04, which is 2.33.0, to 24.10, which is 2.51.0.
+    if (!(minor >= 33 && minor <= 51)) {
+        return server;
+    }
+    const month = minor - 33 + 3;
+    return `${server ?? ""} (release ${23 + Math.floor(month / 12)}.${String((month % 12) + 1).padStart(2, "0")})`;
+}
+
 /** The target of a run, in a line. */
 function target(document: JsonObject): string {
     const model = document["model"] as JsonObject | undefined;
     const name = text(model?.["name"]);
-    const server = text(document["server_version"]);
+    const server = serverWords(text(document["server_version"]));
     const scenario = text(document["scenario_name"]);
     return [name, server === null ? null : `on ${server}`, scenario === null ? null : `scenario ${scenario}`]
         .filter((part) => part !== null)
@@ -89,6 +101,7 @@ class RunView {
             prefix: this.prefix,
             lanes: () => this.model,
             lanesNote: () => this.why,
+            slotsCheck: slotsCheckOf(this.document),
             showSequence: (row) => {
                 this.figure?.zoomTo(row);
                 this.figure?.element.scrollIntoView({ block: "center" });
@@ -106,10 +119,13 @@ class RunView {
                 ),
             ];
         }
-        const kept = (this.document["violations"] as unknown[] | undefined)?.length ?? 0;
-        const { content, figure } = lanesSection(this.model, this.result, (index) =>
-            index < kept ? violationId(this.prefix, index) : null,
-        );
+        const kept = list(this.document["violations"]).map(object);
+        const { content, figure } = lanesSection(this.model, this.result, (index) => {
+            const its = kept[index];
+            return its === undefined
+                ? null
+                : { id: violationId(this.prefix, index), words: violationWords(its, index) };
+        });
         this.figure = figure;
         return content;
     }
@@ -138,12 +154,12 @@ class RunView {
         const sections: [string, string, Child[]][] = [
             ["summary", "Summary", summary(document)],
             ["violations", "Violations", (number(document["violation_count"]) ?? 0) > 0 ? found : []],
+            ["slots", "Slots", this.lanes()],
             ["latency", "Latency", this.latency(series)],
             ["throughput", "Throughput and goodput", of("throughput")],
             ["server", "Queue, compute, batches and backlog", of("server")],
             ["resources", "Memory and CPU", of("resources")],
             ["patterns", "Sequences by pattern and outcome", patterns(document)],
-            ["slots", "Slots", this.lanes()],
             ["configuration", "Configuration and replay", configuration(document)],
         ];
         if (series !== null) {

@@ -3,7 +3,8 @@
 import { ChartGroup, type ChartOptions, type Line, type Moment, chart } from "./charts.ts";
 import { type Child, h, table, unfolding } from "./dom.ts";
 import { bytes, duration, rate, short } from "./format.ts";
-import { type JsonObject, isObject, list, number, object } from "./json.ts";
+import { COVERED, perSecond, rowsOf } from "./intervals.ts";
+import { type JsonObject, isObject, number, object } from "./json.ts";
 import { stagesOf } from "./moments.ts";
 import type { ColourName } from "./theme.ts";
 
@@ -18,28 +19,23 @@ export interface Series {
 
 /** The series of a run; `null` where it has none. */
 export function seriesOf(document: JsonObject): Series | null {
-    const rows = list(document["series"]).map(object);
+    const rows = rowsOf(document);
     const last = rows.at(-1);
     if (last === undefined) {
         return null;
     }
     const times = rows.map((row) => (number(row["at_s"]) ?? 0) + (number(row["lasts_s"]) ?? 1) / 2);
     const until = (number(last["at_s"]) ?? 0) + (number(last["lasts_s"]) ?? 1);
-    const moments = stagesOf(document).map(({ at, words }): Moment => ({ at: at / 1e6, words }));
+    const moments = stagesOf(document).map(({ at, kind, words }): Moment => ({
+        at: at / 1e6,
+        words: kind === "phase" ? `phase ${words}` : words,
+    }));
     const hasFirstResponses = isObject(object(document["latency_us"])["first_response"]);
     return { rows, group: new ChartGroup(times, until, moments), hasFirstResponses };
 }
 
 function column(rows: readonly Row[], name: string): (number | null)[] {
     return rows.map((row) => number(row[name]));
-}
-
-/** A count of each interval as a rate. */
-function perSecond(rows: readonly Row[], name: string): (number | null)[] {
-    return rows.map((row) => {
-        const value = number(row[name]);
-        return value === null ? null : value / Math.max(1, number(row["lasts_s"]) ?? 1);
-    });
 }
 
 interface Plan {
@@ -70,6 +66,8 @@ function latencyPlan(rows: readonly Row[], title: string, name: string): Plan {
 function plans(rows: readonly Row[]): Plan[] {
     const of = (name: string): (number | null)[] => column(rows, name);
     const each = (name: string): (number | null)[] => perSecond(rows, name);
+    // A server within the client's process has no figures of its own.
+    const used = (name: string): (number | null)[] => (of(name).some((value) => value !== 0) ? of(name) : []);
     return [
         latencyPlan(rows, "Latency of steps", "step"),
         latencyPlan(rows, "Latency of sequences", "sequence"),
@@ -141,7 +139,7 @@ function plans(rows: readonly Row[]): Plan[] {
             unit: bytes,
             lines: [
                 ["client", of("client_memory_bytes"), "series-1"],
-                ["server", of("server_memory_bytes"), "series-2", DASH],
+                ["server", used("server_memory_bytes"), "series-2", DASH],
             ],
         },
         {
@@ -150,7 +148,7 @@ function plans(rows: readonly Row[]): Plan[] {
             unit: (value) => `${short(value)} %`,
             lines: [
                 ["client", of("client_cpu_percent"), "series-1"],
-                ["server", of("server_cpu_percent"), "series-2", DASH],
+                ["server", used("server_cpu_percent"), "series-2", DASH],
             ],
         },
     ];
@@ -199,7 +197,7 @@ export function charts({ rows, group, hasFirstResponses }: Series, section: stri
 export function seriesTable({ rows }: Series): Child {
     return unfolding(["The series as a table"], () => {
         const names = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter(
-            (name) => name !== "step_counts" && rows.some((row) => row[name] !== null),
+            (name) => name !== "step_counts" && name !== COVERED && rows.some((row) => row[name] !== null),
         );
         const cell = (row: Row, name: string): string => {
             const value = number(row[name]);

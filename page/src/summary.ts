@@ -173,6 +173,8 @@ const PARTS: readonly [name: string, words: string, tone: string][] = [
     ["outside", "network and client", "series"],
 ];
 
+/** Parts that sum up to more than this share of the mean step need a word. */
+const MORE = 1.005;
 /** A part that is a smaller share of the mean step is left out. */
 const LEAST_PART = 0.0005;
 
@@ -194,6 +196,21 @@ export function meanStep(document: JsonObject): Child[] {
     const parts = PARTS.map(([name, label, tone]) => ({ label, tone, us: number(all[name]) ?? 0 })).filter(
         ({ us }) => us >= total * LEAST_PART,
     );
+    if (parts.length === 0) {
+        return [
+            h("h4", {}, "Where the time of a step goes"),
+            h(
+                "p",
+                {},
+                h("strong", {}, `mean step ${duration(total)}`),
+                ". The parts are not known, because the server's counts were not checkable, or do not fit the responses.",
+            ),
+            words !== null && h("p", {}, words),
+        ];
+    }
+    const sum = parts.reduce((so, { us }) => so + us, 0);
+    const inServer = ["queue", "compute", "other"].reduce((so, name) => so + (number(all[name]) ?? 0), 0);
+    const waited = total - (number(all["client_late"]) ?? 0) - (number(all["held_back"]) ?? 0);
     const bar = h("div", { class: "parts", "aria-hidden": "true" });
     for (const { us, tone, label } of parts) {
         const part = h("span", { class: `part ${tone}`, title: `${label} ${duration(us)}` });
@@ -216,6 +233,12 @@ export function meanStep(document: JsonObject): Child[] {
                 ),
             ),
         ),
+        sum > total * MORE &&
+            h(
+                "p",
+                { class: "muted" },
+                `Together the parts are more than the mean step: the server counts ${duration(inServer)} for a request, and the client waited ${duration(waited)}.`,
+            ),
         words !== null && h("p", {}, words),
     ];
 }

@@ -9,6 +9,7 @@ const NAMES = [
     "good",
     "bad",
     "waiting",
+    "idle",
     "held",
     "held-text",
     "other",

@@ -33,13 +33,26 @@ function seed(document: JsonObject): string {
     return its === null ? "" : ` (seed ${its})`;
 }
 
+/** Where a greater share of the responses could not be judged, the verdict says how many could be. */
+const UNJUDGED = 0.1;
+
+/** How many responses were checked. */
+function checkedWords(document: JsonObject, responses: number): string {
+    const outcomes = object(document["outcomes"]);
+    const unjudged = number(outcomes["unjudged"]) ?? 0;
+    const answered = ["completed", "rejected", "failed"].reduce((all, name) => all + (number(outcomes[name]) ?? 0), 0);
+    return unjudged > answered * UNJUDGED
+        ? `${counted(answered, "response")}, ${answered - unjudged} of them judged`
+        : `${counted(responses, "response")} checked`;
+}
+
 function ofRun(document: JsonObject): Verdict {
     const verdict = text(document["verdict"]) ?? "unknown";
     const responses =
         number(object(object(document["latency_us"])["step"])["count"]) ?? number(document["requests"]) ?? 0;
     const found = number(document["violation_count"]) ?? 0;
     const missed = texts(document["missed_thresholds"]);
-    const checked = `${counted(responses, "response")} checked`;
+    const checked = checkedWords(document, responses);
     if (verdict === "invalid") {
         return {
             word: "INVALID",

@@ -6,6 +6,7 @@ import { type Child, button, h, link, table, unfolding } from "./dom.ts";
 import { counted, moment } from "./format.ts";
 import { type JsonObject, list, number, object, text, word } from "./json.ts";
 import type { LaneModel } from "./lanes/model.ts";
+import { type SlotsCheck, unusedSlots, unusedWords } from "./lanes/unused.ts";
 import { messageChart } from "./messagechart.ts";
 import { messagesAround, ownRow } from "./messages.ts";
 import { prose } from "./prose.ts";
@@ -22,6 +23,8 @@ export interface Surroundings {
     lanes: () => LaneModel | null;
     /** Why there are none. */
     lanesNote: () => string | null;
+    /** What the check of the slots after the run found. */
+    slotsCheck: SlotsCheck;
     /** Shows a sequence in the figure of the slots. */
     showSequence: (row: number) => void;
 }
@@ -31,9 +34,26 @@ export function violationId(prefix: string, index: number): string {
     return `${prefix}-violation-${index + 1}`;
 }
 
+/** The tool looks for the causes of so many violations, the first ones. */
+const EXPLAINED = 200;
+
+/** A violation in a few words, as links have it. */
+export function violationWords(violation: JsonObject, index: number): string {
+    const request = text(violation["request_id"]);
+    const parts = [
+        `violation ${index + 1}`,
+        text(violation["kind"]),
+        `at ${moment(number(violation["at_us"]) ?? 0, 1e4)}`,
+        request === null ? null : `step ${request}`,
+    ];
+    return parts.filter((its) => its !== null).join(", ");
+}
+
 interface Group {
     kind: string;
     cause: string | null;
+    /** Whether causes were looked for. */
+    isExplained: boolean;
     members: { index: number; violation: JsonObject }[];
 }
 
@@ -42,8 +62,9 @@ function groupsOf(violations: readonly JsonObject[]): Group[] {
     violations.forEach((violation, index) => {
         const kind = text(violation["kind"]) ?? "violation";
         const cause = text(object(list(violation["explanations"])[0])["cause"]);
-        const key = `${kind}\n${cause ?? ""}`;
-        const group = groups.get(key) ?? { kind, cause, members: [] };
+        const isExplained = cause !== null || index < EXPLAINED;
+        const key = `${kind}\n${cause ?? ""}\n${String(isExplained)}`;
+        const group = groups.get(key) ?? { kind, cause, isExplained, members: [] };
         group.members.push({ index, violation });
         groups.set(key, group);
     });
@@ -115,6 +136,26 @@ function messages(violation: JsonObject, around: Surroundings): Child[] {
     return messageChart(model, chosen, values);
 }
 
+/** Which slots look lost in the figure of the slots, where the violation is that some are. */
+function lostSlots(violation: JsonObject, around: Surroundings): Child[] {
+    const model = around.lanes();
+    if (violation["kind"] !== "slot-leak" || model === null) {
+        return [];
+    }
+    const lost = around.slotsCheck.lost;
+    const unused = unusedSlots(model, { areAllFree: false, lost });
+    return unused.length === 0
+        ? []
+        : [
+              h(
+                  "p",
+                  {},
+                  link(`${around.prefix}-slots`, "In the slots"),
+                  `, no sequence was in: ${unusedWords(model, unused)}.`,
+              ),
+          ];
+}
+
 function details(violation: JsonObject, group: Group, around: Surroundings): Child[] {
     const { report } = around;
     const fact = (name: string, key: string): Child => {
@@ -137,6 +178,7 @@ function details(violation: JsonObject, group: Group, around: Surroundings): Chi
         ),
         h("h5", {}, "Messages"),
         ...messages(violation, around),
+        ...lostSlots(violation, around),
         row !== null &&
             h(
                 "div",
@@ -174,8 +216,13 @@ function one(
     );
 }
 
+/** The cause of a group behind its kind. */
+function causeOf({ cause, isExplained }: Group): string {
+    return cause !== null ? `, cause ${cause}` : isExplained ? "" : ", causes not looked into";
+}
+
 function groupSection(group: Group, around: Surroundings, isFirst: boolean): HTMLElement {
-    const title = group.cause === null ? group.kind : `${group.kind}, cause ${group.cause}`;
+    const title = `${group.kind}${causeOf(group)}`;
     const what = around.report.kinds.get(group.kind)?.what;
     const section = h(
         "section",
@@ -210,7 +257,7 @@ export function violations(document: JsonObject, around: Surroundings): Child[] 
     const kinds = Object.entries(object(document["violations_by_kind"]));
     const overview = groups.map((group): Child[] => [
         link(violationId(around.prefix, group.members[0]?.index ?? 0), group.kind),
-        group.cause ?? "not known",
+        group.cause ?? (group.isExplained ? "not known" : `not looked into (the first ${EXPLAINED} are)`),
         group.members.length,
         moment(number(group.members[0]?.violation["at_us"]) ?? 0, 1e4),
     ]);
@@ -221,7 +268,10 @@ export function violations(document: JsonObject, around: Surroundings): Child[] 
                 { class: "note" },
                 `The run kept the first ${all.length} of ${counted(total, "violation")}. Of all: ${kinds.map(([kind, its]) => `${kind} ${number(its) ?? 0}`).join(", ")}.`,
             ),
-        groups.length > 1 && table("Violations by kind and cause", ["kind", "cause", "kept", "first at"], overview, 2),
+        groups.length > 1 &&
+            table("Violations by kind and cause", ["kind", "cause", "listed", "first at"], overview, 2),
+        groups.length > 1 &&
+            h("p", { class: "muted" }, "Listed: how many of them are below. A result keeps the first 1000 violations."),
         ...groups.map((group, position) => groupSection(group, around, position < 3)),
     ];
 }

@@ -64,8 +64,10 @@ function scaleOf(points: readonly Point[], width: number): (us: number) => numbe
     return (us) => LEFT + (along(us) / most) * (width - RIGHT - LEFT);
 }
 
-function lengthOf(us: number): string {
-    return us === 0 ? "0" : duration(us);
+/** A length, exact enough that no two of them have the same words. */
+function lengthOf(us: number, others: readonly number[] = []): string {
+    const isSame = (other: number): boolean => other !== us && duration(other) === duration(us);
+    return us === 0 ? "0" : others.some(isSame) ? `${us / 1000} ms` : duration(us);
 }
 
 /** The labels of lengths that have room beside each other; that of `first` is always there. */
@@ -130,11 +132,12 @@ function chart(gap: JsonObject, title: string): Child {
 function lengths(gap: JsonObject, name: string): HTMLElement {
     const figure = (cell: Child): Cell => ({ cell, class: "number" });
     const percent = (share: number): string => `${Math.round(share * 100)} %`;
+    const all = pointsOf(gap).map(({ us }) => us);
     const rows = pointsOf(gap).map(({ us, runs, failed, low, high }): Cell[] => {
         const isInside = windowsOf(gap).some(({ from, until }) => us >= from && us <= until);
         const recorded = us === number(gap["recorded_us"]) ? " as recorded" : "";
         return [
-            `${lengthOf(us)}${recorded}`,
+            `${lengthOf(us, all)}${recorded}`,
             figure(runs),
             figure(failed),
             figure(`${percent(low)} to ${percent(high)}`),
@@ -170,9 +173,18 @@ export function gapSections(document: JsonObject, prefix: string): { id: string;
         return {
             id: `${prefix}-gap-${its}`,
             title: `Gap ${its}: ${effect(document, gap)}`,
-            content: [h("p", {}, text(gap["says"]) ?? ""), chart(gap, title), lengths(gap, `gap ${its}`)],
+            content: [
+                h("p", {}, sentenceOf(text(gap["says"]) ?? "")),
+                chart(gap, `Gap ${its}, ${title}`),
+                lengths(gap, `gap ${its}`),
+            ],
         };
     });
+}
+
+/** A text that begins with a capital and ends with a full stop. */
+function sentenceOf(words: string): string {
+    return words === "" ? "" : `${words.charAt(0).toUpperCase()}${words.slice(1)}${words.endsWith(".") ? "" : "."}`;
 }
 
 /** What the measurement rests on. */
@@ -180,6 +192,8 @@ export function basis(document: JsonObject): HTMLElement {
     const all = object(document["all"]);
     const execution = number(document["execution_us"]);
     const runs = counted(number(all["runs"]) ?? 0, "run");
+    const [model, server] = [text(document["model"]), text(document["server"])];
+    const target = [model, server === null ? null : `on ${server}`, `failure ${text(document["failure"]) ?? "?"}`];
     const words = [
         `${number(all["failed"]) ?? 0} of ${runs} failed with ${text(document["kind"]) ?? "?"}`,
         `${number(document["runs_per_length"]) ?? "?"} runs for each length`,
@@ -189,6 +203,7 @@ export function basis(document: JsonObject): HTMLElement {
     return h(
         "div",
         {},
+        h("p", { class: "muted" }, target.filter((its) => its !== null).join(", ")),
         h("p", {}, `${words.filter((its) => its !== null).join(", ")}.`),
         note === null ? null : h("p", { class: "window-note" }, `Note: ${note}.`),
     );

@@ -45,6 +45,7 @@ function emptyLanes(slots: number, told: boolean): LaneData {
     return {
         slots,
         told,
+        stretches: [],
         lanes: slots,
         from_us: 0,
         until_us: 0,

@@ -169,7 +169,7 @@ test("keys move the cursor of a chart, and zoom all charts", async () => {
     const others = page.getByRole("application", { name: /^Memory/ });
     await plot.press("+");
     assert.ok(Number(await others.getAttribute("data-from")) > 0);
-    await page.getByRole("button", { name: "Whole run" }).first().click();
+    await page.locator("#r1-latency").getByRole("button", { name: "Whole run" }).click();
     assert.deepEqual(
         [await others.getAttribute("data-from"), await others.getAttribute("data-until")],
         ["0", String(until)],
@@ -325,6 +325,53 @@ test("gaps, left out sequences and more lanes than slots are told", async () => 
         text,
         /The history was cut\..*more lanes \(4\) than slots \(3\).*Hatched: no events are known in 1 span.*12 sequences are left out.*5 marks are left out/,
     );
+});
+
+test("lanes are judged by the slots of the model that was loaded then", async () => {
+    const { lanes: data, document } = simulate();
+    const middle = data.until_us / 2;
+    const shown = async (slots: number): Promise<string> => {
+        const of = { told: true, lanes: 4 };
+        const stretches = [
+            { ...of, from_us: 0, until_us: middle, slots: 4 },
+            { ...of, told: false, from_us: middle + 1000, until_us: data.until_us, slots },
+        ];
+        const its = { name: "r", document, lanes: [pack({ ...data, slots: 2, stretches })], lanes_note: null };
+        return words((await reports.show(report([its]))).page, "#r1-slots");
+    };
+    const switched = await shown(4);
+    assert.doesNotMatch(switched, /more lanes/);
+    assert.match(switched, /From \d.* s to \d.* s: the model does not report its slots\. A lane is not a slot then/);
+    assert.match(await shown(3), /From \d.* s to \d.* s: There are more lanes \(4\) than slots \(3\)/);
+});
+
+test("violations after what is drawn are told apart: of the check of the slots, and of the whole run", async () => {
+    const { lanes: data, document } = simulate({ fault: false });
+    const at = data.until_us + 1000;
+    const marks = { at: [at, at, at], kind: ["violation", "violation", "violation"], sequence: [-1, -1, -1] };
+    const late = { ...data, marks: { ...marks, violation: [0, 1, 2], text: ["", "", ""] } };
+    const violations = [
+        { kind: "wrong-sum", at_us: at, aside: "slot-check" },
+        { kind: "statistics", at_us: at },
+        { kind: "slot-leak", at_us: at },
+    ];
+    const check = { result: "leaked", leaked: 1, slots: 4, requests: 30, took_us: 2_500_000 };
+    const its = { ...document, violations, violation_count: 3, verdict: "invalid", slots_check: check };
+    const { page } = await reports.show(report([{ name: "r", document: its, lanes: [pack(late)], lanes_note: null }]));
+    const text = await words(page, "#r1-slots");
+    assert.match(
+        text,
+        /After what is drawn: 2 violations are from the check of the slots after the run; 1 violation concerns the whole run\./,
+    );
+    assert.match(text, /the tool checked the slots in 2\.5 s with 30 requests/);
+    assert.match(text, /counted 1 lost slot: violation 3, slot-leak, at /);
+    await page
+        .locator("#r1-slots")
+        .getByRole("link", { name: /violation 3, slot-leak/ })
+        .click();
+    await page.locator("#r1-violation-3[open]").waitFor();
+    const before = await opened();
+    assert.doesNotMatch(await words(before.page, "#r1-slots"), /After what is drawn|checked the slots/);
 });
 
 test("a violation has its messages, cause, evidence, explanation and replay command", async () => {
@@ -542,7 +589,7 @@ test("a hunt has its findings by release, and each with the run that found it", 
         came[2],
     );
     assert.deepEqual(came.slice(3), [
-        "passed 0 of 3 replays",
+        "not seen in 3 replays",
         "failed 0 of 3 replays; other violations: lost",
         "not tried not replayed: the time was up",
     ]);
@@ -569,6 +616,57 @@ test("a hunt has its findings by release, and each with the run that found it", 
         .getByText(/left no result/)
         .waitFor();
     assert.deepEqual(said, []);
+});
+
+test("runs that cannot be compared have the reason", async () => {
+    const results = [bare("a.json", simulate().document), bare("b.json", simulate({ seed: 2 }).document)];
+    const note = "the scenarios differ: l0 and burst";
+    const { page } = await reports.show({ ...report(results), comparison_note: note });
+    assert.match(await words(page, "main"), /These runs are not compared: the scenarios differ: l0 and burst\./);
+    const { page: other } = await reports.show(report(results));
+    assert.doesNotMatch(await words(other, "main"), /not compared/);
+});
+
+test("violations whose causes nobody looked for are told from those without a known cause", async () => {
+    const { document } = simulate();
+    const [one] = document["violations"] as Document[];
+    const bareOne = { ...one, explanations: [] };
+    const shown = async (many: number): Promise<string> => {
+        const violations = [one ?? {}, ...Array.from({ length: many - 1 }, () => bareOne)];
+        const its = { ...document, violations, violation_count: many };
+        return words((await reports.show(report([bare("r", its)]))).page, "#r1-violations");
+    };
+    const few = await shown(5);
+    assert.match(few, /wrong-sum not known 4/);
+    assert.doesNotMatch(few, /not looked into/);
+    assert.match(await shown(230), /not looked into \(the first 200 are\) 30/);
+});
+
+test("the verdict says how many responses could be judged where many could not", async () => {
+    const { document } = simulate();
+    const said = async (unjudged: number): Promise<string> => {
+        const outcomes = { completed: 90, rejected: 10, requests: 100, unjudged };
+        return words((await reports.show(report([bare("r", { ...document, outcomes })]))).page, ".verdict");
+    };
+    assert.match(await said(60), /^INVALID: 100 responses, 40 of them judged, 1 violation/);
+    assert.match(await said(5), /^INVALID: \d+ responses checked, 1 violation/);
+});
+
+test("the parts of a step that are more than the whole, or not known, have a word", async () => {
+    const { document } = simulate();
+    const said = async (server: Document | null): Promise<string> => {
+        const mean = { ...(document["mean_step_us"] as Document), server, outside: null };
+        return words(
+            (await reports.show(report([bare("r", { ...document, mean_step_us: mean })]))).page,
+            "#r1-summary",
+        );
+    };
+    assert.match(
+        await said({ queue: 3000, compute: 1100, other: 0 }),
+        /the server counts 4\.1 ms for a request, and the client waited 4 ms/,
+    );
+    assert.doesNotMatch(await said({ queue: 2000, compute: 1500, other: 0 }), /the server counts/);
+    assert.match(await said(null), /The parts are not known/);
 });
 
 test("a comparison has its finding, notes and measures", async () => {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { bound, countsOf, range, sum } from "../src/buckets.ts";
-import { readReport } from "../src/data.ts";
+import { type Stretch, readReport } from "../src/data.ts";
 import { axisMoment, bytes, change, clock, duration, moment, visible } from "../src/format.ts";
 import { flawOf } from "../src/inflate.ts";
 import { type JsonObject, parse } from "../src/json.ts";
@@ -13,6 +13,7 @@ import { unusedSlots } from "../src/lanes/unused.ts";
 import { Track, packed } from "../src/lanes/track.ts";
 import { messagesAround } from "../src/messages.ts";
 import { withMoments } from "../src/moments.ts";
+import { perSecond, rowsOf } from "../src/intervals.ts";
 import { Span, ticks } from "../src/span.ts";
 import { kindOf, verdictOf } from "../src/verdict.ts";
 import { simulate, simulated } from "./generator.ts";
@@ -192,6 +193,46 @@ test("a slot that nobody has while STARTs wait for one is told, and no other", (
     assert.deepEqual([behind?.lane, behind?.since], [1, gap]);
     assert.deepEqual(unusedSlots(new LaneModel({ ...changed, told: false })), []);
     assert.deepEqual(unusedSlots(new LaneModel({ ...changed, left_out: 1 })), []);
+    // After the run all slots were free, so none was lost.
+    assert.deepEqual(unusedSlots(model, { areAllFree: true, lost: 0 }), []);
+});
+
+test("a slot of a model that was loaded anew is lost only if the last model has it", () => {
+    const { lanes } = simulate({ sequences: 400 });
+    const model = new LaneModel(lanes);
+    const middle = lanes.until_us / 2;
+    // Lane 3 was there only before the model was loaded anew.
+    const lane = lanes.sequences.lane.map((its, row) => (its === 3 && (model.heldAt(row) ?? 0) >= middle ? 0 : its));
+    const changed = { ...lanes, sequences: { ...lanes.sequences, lane } };
+    const stretch = (from_us: number, until_us: number, slots: number): Stretch => ({
+        from_us,
+        until_us,
+        slots,
+        told: true,
+        lanes: slots,
+    });
+    const stretches = (slots: number): Stretch[] => [stretch(0, middle, 4), stretch(middle, lanes.until_us, slots)];
+    assert.deepEqual(unusedSlots(new LaneModel({ ...changed, stretches: stretches(3) })), []);
+    const [unused] = unusedSlots(new LaneModel({ ...changed, stretches: stretches(4) }));
+    assert.deepEqual([unused?.lane, unused?.since, unused?.last], [3, middle, null]);
+});
+
+test("a slot that was empty for a short time is named only if the check of the slots counted it", () => {
+    const { lanes } = simulate({ sequences: 400 });
+    const late = new LaneModel(lanes);
+    const since = lanes.until_us * 0.85;
+    const lane = lanes.sequences.lane.map((its, row) =>
+        (its === 1 && row > 100) || (its === 2 && late.beginOf(row) > since) ? 0 : its,
+    );
+    const model = new LaneModel({ ...lanes, sequences: { ...lanes.sequences, lane } });
+    const found = (lost: number): [number, boolean][] =>
+        unusedSlots(model, { areAllFree: false, lost }).map((its) => [its.lane, its.isSure]);
+    assert.deepEqual(found(0), [[1, true]]);
+    assert.deepEqual(found(1), [[1, true]]);
+    assert.deepEqual(found(2), [
+        [1, true],
+        [2, false],
+    ]);
 });
 
 test("a step has its own number where the report lacks steps before it", () => {
@@ -231,6 +272,15 @@ test("the messages around a violation are its own, and those of the sequences th
         ["own"],
     );
     assert.equal(messagesAround(model, { kind: "server-died" }), null);
+});
+
+test("the last interval, which the end of the run cuts, has its own rate, or none", () => {
+    const row = (at_s: number, responses: number): JsonObject => ({ at_s, lasts_s: 1, responses });
+    const rates = (elapsed_s: number): unknown =>
+        perSecond(rowsOf({ series: [row(0, 100), row(1, 50)], elapsed_s }), "responses");
+    assert.deepEqual(rates(1.5), [100, 100]);
+    assert.deepEqual(rates(1.1), [100, null]);
+    assert.deepEqual(rates(2), [100, 50]);
 });
 
 test("verdicts of runs, suites and searches", () => {

@@ -226,9 +226,9 @@ impl Searching<'_> {
         let mut onlooker = Onlooker {
             display: Display::new(args.quiet, false),
             is_first: self.trials.is_empty() && !args.quiet,
+            trial: format!("trial {}, {}: ", self.trials.len() + 1, self.range.of.shown(load)),
             header: (self.range, Duration::from_secs(self.lasts.get())),
             of: (scenario.clone(), source.name().to_owned(), seed),
-            slots: None,
             saw_violation: Arc::clone(&self.saw_violation),
         };
         let ended = runtime()?.block_on(async {
@@ -257,15 +257,15 @@ struct Onlooker {
     display: Display,
     /// Whether the model and the head of the table are still to be told.
     is_first: bool,
+    /// Which one it is, in words.
+    trial: String,
     header: (Range, Duration),
     of: (Scenario, String, Seed),
-    slots: Option<u32>,
     saw_violation: Arc<AtomicBool>,
 }
 
 impl Observer for Onlooker {
     fn found(&mut self, preflight: &Preflight) {
-        self.slots = preflight.model.slots;
         if self.is_first {
             let (scenario, name, seed) = &self.of;
             let (range, lasts) = &self.header;
@@ -281,7 +281,7 @@ impl Observer for Onlooker {
     }
 
     fn progress(&mut self, progress: &Progress) {
-        self.display.show(&self.of.0, self.slots, progress);
+        self.display.show(&self.trial, &self.of.0, progress);
     }
 
     fn trouble(&mut self, what: &str) {

@@ -89,7 +89,7 @@ impl ResultFile {
         if path == Path::new("-") {
             return Err(format!("--{flag} needs a file: '-' is not standard output here; /dev/stdout is"));
         }
-        check_writable(path).map_err(|error| cannot_write(what, path, &error))?;
+        check_writable(path).map_err(|error| not_writable(flag, what, path, &error))?;
         Ok(Self { path: path.to_owned(), what, has_checkpoint: AtomicBool::new(false) })
     }
 
@@ -210,7 +210,7 @@ pub(super) fn check_history_file(path: &Path) -> Result<(), String> {
     if path == Path::new("-") {
         return Err("--history needs a file: it is put together of parts that are written beside it".to_owned());
     }
-    check_writable(path).map_err(|error| cannot_write("the history", path, &error))?;
+    check_writable(path).map_err(|error| not_writable("history", "the history", path, &error))?;
     Spool::check(path)
 }
 
@@ -219,6 +219,12 @@ fn check_writable(path: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
     // What was made, where the path is a link: the link was there before.
     if is_new { fs::remove_file(fs::canonicalize(path)?) } else { Ok(()) }
+}
+
+/// The same before anything is done, with what to do next.
+fn not_writable(flag: &str, what: &str, path: &Path, error: &io::Error) -> String {
+    let next = if error.kind() == io::ErrorKind::NotFound { "make its folder first, or name" } else { "name" };
+    format!("{}; {next} another file (--{flag})", cannot_write(what, path, error))
 }
 
 fn cannot_write(what: &str, path: &Path, error: &io::Error) -> String {

@@ -102,5 +102,6 @@ pub(super) fn of(lanes: Lanes, checked: &Checked, violations: impl IntoIterator<
     let left_out = checked.footer.as_ref().filter(|footer| footer.kept.left_out + footer.kept.lost > 0);
     let parts = left_out
         .map(|_| "the history has only parts of the run: --history FILE --history-keep all keeps all of it".to_owned());
-    Pictured { lanes: Some(lanes.conclude(violations).packed()), note: damage.or(parts) }
+    let lanes = lanes.conclude(violations, &checked.result.phases);
+    Pictured { lanes: Some(lanes.packed()), note: damage.or(parts) }
 }

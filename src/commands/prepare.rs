@@ -1,6 +1,6 @@
 //! What the commands that run scenarios make of their flags: a server, the setup of a run, and the command line that sends the same again.
 
-use std::env;
+use std::{env, time::Duration};
 
 use tokio::time::Instant;
 
@@ -101,6 +101,15 @@ pub(super) fn server_memory(endpoint: &EndpointArgs, target: &Target) -> Option<
     endpoint.server_memory().or_else(of_environment)
 }
 
+/// A time as people write it in a flag: in the largest unit of which it is a whole number.
+fn spelled(time: Duration) -> String {
+    match time.as_millis() {
+        ms if ms > 0 && ms.is_multiple_of(60_000) => format!("{}m", ms / 60_000),
+        ms if ms.is_multiple_of(1000) => format!("{}s", ms / 1000),
+        ms => format!("{ms}ms"),
+    }
+}
+
 /// The words that say how much is sent, and what else a run's flags say of it.
 pub(super) fn load_words(args: &StressArgs, scenario: &Scenario) -> Vec<String> {
     // Of several populations each has its own numbers, which only flags replace.
@@ -113,9 +122,9 @@ pub(super) fn load_words(args: &StressArgs, scenario: &Scenario) -> Vec<String> 
         workers.map(|workers| format!("-t {workers}")),
         iterations.map(|iterations| format!("-i {iterations}")),
         args.find_limit.map(|range| format!("--find-limit {range}")),
-        args.duration.map(|seconds| format!("--duration {seconds}s")),
-        args.response_limit.map(|limit| format!("--response-limit {}ms", limit.duration().as_millis())),
-        args.soak.reconnect.map(|limit| format!("--reconnect {}ms", limit.duration().as_millis())),
+        args.duration.map(|seconds| format!("--duration {}", spelled(Duration::from_secs(seconds.get())))),
+        args.response_limit.map(|limit| format!("--response-limit {}", spelled(limit.duration()))),
+        args.soak.reconnect.map(|limit| format!("--reconnect {}", spelled(limit.duration()))),
         args.require_claims.then(|| "--require-claims".to_owned()),
     ];
     let thresholds = args.fail_if.iter().map(|threshold| format!("--fail-if {}", quoted(&threshold.to_string())));

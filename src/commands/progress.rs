@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     env,
     io::{IsTerminal as _, Write as _, stderr, stdin},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -82,18 +82,30 @@ impl Display {
         matches!(self, Self::Screen(_))
     }
 
-    /// Takes in how far the run is. `slots` is how many the model has, if that is known.
-    pub(super) fn show(&mut self, scenario: &Scenario, slots: Option<u32>, progress: &Progress) {
+    /// Says what of the server is looked at after the run.
+    pub(super) fn show_check(&self, what: &str, up_to: Option<Duration>) {
+        match self {
+            Self::Line(line, _) => {
+                let most = up_to.map_or_else(String::new, |up_to| format!(", up to {} s", up_to.as_secs_f64().ceil()));
+                line.set_message(format!("checking {what}{most}"));
+            }
+            Self::Screen(screen) => screen.tell(|news| news.check(what.to_owned(), up_to, Instant::now())),
+            Self::Lines { .. } | Self::Nothing => {}
+        }
+    }
+
+    /// Takes in how far the run is; `of` names the run where it is one of several.
+    pub(super) fn show(&mut self, of: &str, scenario: &Scenario, progress: &Progress) {
         match self {
             Self::Line(line, recent) => {
                 let recent = recent.look(progress);
-                line.set_message(describe(scenario, slots, progress, &recent));
+                line.set_message(describe(of, scenario, progress, &recent));
             }
             Self::Lines { next, recent } => {
                 let recent = recent.look(progress);
                 if progress.elapsed >= *next {
                     *next = progress.elapsed + LINE_EVERY;
-                    let _ = writeln!(anstream::stderr(), "{}", describe(scenario, slots, progress, &recent));
+                    let _ = writeln!(anstream::stderr(), "{}", describe(of, scenario, progress, &recent));
                 }
             }
             Self::Screen(screen) => {
@@ -190,7 +202,8 @@ impl Recent {
 
 fn left(scenario: &Scenario, progress: &Progress) -> String {
     let (seconds, done) = (progress.elapsed.as_secs_f64(), share_done(scenario, progress));
-    if done > 0.0 {
+    // Where a phase ends when its workers are done nobody knows how long the others take.
+    if done > 0.0 && scenario.phases.is_empty() {
         format!("{:.0} s left", (seconds / done - seconds).max(0.0))
     } else {
         "time left unknown".to_owned()
@@ -198,20 +211,19 @@ fn left(scenario: &Scenario, progress: &Progress) -> String {
 }
 
 /// The progress in a line of fewer than 80 columns.
-fn describe(scenario: &Scenario, slots: Option<u32>, progress: &Progress, seen: &Recently) -> String {
-    let Progress { violations, slots_taken, starts_waiting, .. } = progress;
+fn describe(of: &str, scenario: &Scenario, progress: &Progress, seen: &Recently) -> String {
+    let Progress { violations, starts_waiting, .. } = progress;
     let (at, left) = (progress.elapsed.as_secs(), left(scenario, progress));
     let found = if *violations == 0 { String::new() } else { format!(", {}", counted(*violations, "violation")) };
     if seen.silent >= SILENT && progress.waiting() > 0 {
         let waiting = counted(progress.waiting(), "request");
-        return format!("{at} s: no response for {} s, {waiting} waiting{found}, {left}", seen.silent.as_secs());
+        return format!("{of}{at} s: no response for {} s, {waiting} waiting{found}, {left}", seen.silent.as_secs());
     }
     let step = seen.step_ms.map(|[p50, p99]| format!(", p50 {} p99 {} ms", short(p50), short(p99))).unwrap_or_default();
-    let slots = slots.map(|slots| format!(", slots {slots_taken}/{slots}")).unwrap_or_default();
-    let waiting = format!(", {starts_waiting} waiting");
-    // The slots give way to larger numbers.
-    let line = |rest: &str| format!("{at} s: {:.0}/s{step}{rest}{found}, {left}", seen.rate);
-    let lines = [line(&format!("{slots}{waiting}")), line(&waiting), line("")];
+    let waiting = format!(", {} without response", counted(*starts_waiting, "START"));
+    // The backlog gives way to larger numbers.
+    let line = |rest: &str| format!("{of}{at} s: {:.0}/s{step}{rest}{found}, {left}", seen.rate);
+    let lines = [line(&waiting), line(&format!(", {starts_waiting} waiting")), line("")];
     let fits = lines.iter().position(|line| line.chars().count() < COLUMNS).unwrap_or(lines.len() - 1);
     lines[fits].clone()
 }
@@ -226,7 +238,7 @@ mod tests {
     use std::num::{NonZeroU32, NonZeroU64};
 
     use super::*;
-    use workload::scenario::{Distribution, Overrides, Source};
+    use workload::scenario::{Distribution, Overrides, Phase, Source};
 
     fn load(iterations: u64, duration_s: u64) -> Scenario {
         let workers = NonZeroU32::new(8).expect("not zero");
@@ -259,16 +271,21 @@ mod tests {
     #[test]
     fn a_line_tells_what_happens_and_what_is_left() {
         let (scenario, progress) = (load(200, 0), progress());
-        let line = describe(&scenario, Some(8), &progress, &seen(0));
-        assert_eq!(line, "10 s: 600/s, p50 3.1 p99 28 ms, slots 7/8, 3 waiting, 2 violations, 30 s left");
-        let silent = describe(&scenario, Some(8), &progress, &seen(4));
+        let line = describe("", &scenario, &progress, &seen(0));
+        assert_eq!(line, "10 s: 600/s, p50 3.1 p99 28 ms, 3 waiting, 2 violations, 30 s left");
+        let silent = describe("", &scenario, &progress, &seen(4));
         assert_eq!(silent, "10 s: no response for 4 s, 100 requests waiting, 2 violations, 30 s left");
         let calm = Progress { violations: 0, ..progress.clone() };
         let unknown = Recently { step_ms: None, ..seen(0) };
-        assert_eq!(describe(&scenario, None, &calm, &unknown), "10 s: 600/s, 3 waiting, 30 s left");
+        assert_eq!(describe("", &scenario, &calm, &unknown), "10 s: 600/s, 3 STARTs without response, 30 s left");
+        let of_trial = describe("trial 4, 50/s: ", &scenario, &calm, &unknown);
+        assert_eq!(of_trial, "trial 4, 50/s: 10 s: 600/s, 3 STARTs without response, 30 s left");
         assert_eq!(left(&load(0, 100), &progress), "90 s left");
         assert_eq!(left(&load(200, 20), &progress), "10 s left");
         assert_eq!(left(&load(200, 0), &Progress::default()), "time left unknown");
+        let mut phased = load(200, 20);
+        phased.phases.push(Phase { name: "later".to_owned(), pause_ms: None, server: None });
+        assert_eq!(left(&phased, &progress), "time left unknown", "the later phase has not begun");
         // All iterations but two are finished, and of the steps one in ten.
         let long = load(1, 0).populations[0].clone();
         let mut several = load(200, 0);
@@ -278,7 +295,7 @@ mod tests {
         assert_eq!(left(&several, &progress), "90 s left");
         let many = Progress { violations: 999_999, slots_taken: 128, starts_waiting: 999, ..progress };
         let slow = Recently { rate: 99_999.0, step_ms: Some([1234.0, 12_345.0]), silent: Duration::ZERO };
-        let line = describe(&load(200, 0), Some(128), &many, &slow);
+        let line = describe("", &load(200, 0), &many, &slow);
         assert_eq!(line, "10 s: 99999/s, p50 1234 p99 12345 ms, 999 waiting, 999999 violations, 0 s left");
     }
 

@@ -73,12 +73,16 @@ pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
         code = WRONG_INPUT;
     }
     let (parts, written): (Vec<_>, Vec<_>) = read.into_iter().map(|its| (its.part, its.written)).unzip();
-    let written: Vec<_> = written.into_iter().flatten().collect();
-    if written.len() < parts.len() && (junit.is_some() || args.markdown || args.csv) {
-        return Err(wrong(
-            "a comparison, or the gaps of a failure, are among the results: only --html shows them".to_owned(),
-        ));
+    let names: Vec<_> = parts.iter().map(|part| part.name.clone()).collect();
+    if written.iter().any(Option::is_none) && (junit.is_some() || args.markdown || args.csv) {
+        let of_page = |(name, written): (&String, &Option<Written>)| written.is_none().then(|| name.clone());
+        let names: Vec<_> = names.iter().zip(&written).filter_map(of_page).collect();
+        return Err(wrong(format!(
+            "only --html shows a comparison or the gaps of a failure, as in {}: leave out the other options, or these files",
+            names.join(", ")
+        )));
     }
+    let written: Vec<_> = written.into_iter().flatten().collect();
     if args.csv {
         let results: Vec<_> = parts.iter().map(|part| (part.name.as_str(), &part.document)).collect();
         let csv = to_csv(&results).map_err(wrong)?;
@@ -92,11 +96,12 @@ pub(super) fn report(args: &ReportArgs) -> Result<u8, Failure> {
         junit.write(&to_junit(&written)).map_err(wrong)?;
     }
     if let Some(page) = page {
-        let comparison = compared(&args.results, &parts).unwrap_or_else(|why| {
+        let comparison = compared(&args.results, &parts);
+        if let Err(why) = &comparison {
             say_error(&format!("the page does not compare the runs: {why}"));
-            None
-        });
-        page.write(&to_html(&parts, comparison.as_ref())).map_err(wrong)?;
+        }
+        let comparison = comparison.as_ref().map(Option::as_ref).map_err(String::as_str);
+        page.write(&to_html(&parts, comparison)).map_err(wrong)?;
     }
     Ok(code)
 }
@@ -157,7 +162,12 @@ impl Reading {
     /// A result, or a history, as part of a report.
     fn read(&self, path: &Path) -> Result<Read, String> {
         let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
-        let cannot = |problem: String| format!("cannot report {}: {problem}", path.display());
+        let cannot = |problem: String| {
+            format!(
+                "cannot report {}: {problem}; give a file that --json or --history of a command wrote",
+                path.display()
+            )
+        };
         let mut read = if begins_as_history(path).map_err(cannot)? {
             self.of_history(path).map_err(cannot)?
         } else {
@@ -231,7 +241,10 @@ impl Reading {
                 without(format!("the run's history is not at {}: name it (--history FILE)", history.display()))
             }
             (None, None) if self.histories.is_empty() => {
-                without("the run kept no history: --html or --history of a run keeps one".to_owned())
+                without(
+                    "the result names no history, and the history that --html keeps is deleted with the run: add --history FILE to the run"
+                        .to_owned(),
+                )
             }
             (None, None) => without("none of the histories that were named is of this run".to_owned()),
         }

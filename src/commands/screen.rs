@@ -136,6 +136,7 @@ impl Drawn {
         while !shared.is_over.load(SeqCst) && IS_UP.load(SeqCst) {
             let news = mem::take(&mut *locked(&shared.news));
             self.is_changed |= self.state.take(news);
+            self.is_changed |= self.state.tick(Instant::now());
             let size = self.terminal.size()?;
             if mem::replace(&mut self.size, size) != size {
                 (self.is_changed, self.is_pressed) = (true, true);

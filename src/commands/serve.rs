@@ -38,7 +38,13 @@ pub(super) fn serve(args: &ServeArgs) -> Result<u8, Failure> {
         Some(models) => models.served.iter().map(|line| format!("model {line}")).collect(),
         None => vec![format!("models: {}", models_in_short())],
     };
-    let server = Server::start(options).map_err(Failure::could_not_test)?;
+    let server = Server::start(options).map_err(|problem| {
+        if problem.starts_with("cannot listen") {
+            let next = "name other ports (--grpc-port, --http-port, --metrics-port), or 0 for any free port";
+            return Failure::could_not_test(format!("{problem}; {next}"));
+        }
+        Failure::could_not_test(problem)
+    })?;
     let serving = serve_until_told(server, &lines, &args.server.fault);
     match runtime()?.block_on(serving).map_err(Failure::could_not_test)? {
         Ended::Stopped => Ok(0),

@@ -33,13 +33,20 @@ use crate::{
     cli::{EndpointArgs, StressArgs, with_hints},
     lanes::Accused,
     preflight::Preflight,
-    report::{Extent, LiveLines, Pictured, Summary, describe_absence, verdict_and_why, write_preflight, write_ranks, write_text},
+    report::{
+        Extent, LiveLines, Pictured, Summary, describe_absence, verdict_and_why, write_preflight, write_ranks,
+        write_text, write_verdict_again,
+    },
     run::{Absence, Asked, Glance, Observer, Progress, RunResult, Setup, SoFar},
     tui::{About, Judged, Stage, Wish},
 };
 use oracle::Violation;
 use reference::Server;
-use workload::{scenario::Scenario, seed::Seed, share::{Share, reserved}};
+use workload::{
+    scenario::Scenario,
+    seed::Seed,
+    share::{Share, reserved},
+};
 
 /// What is said where a flag has no effect.
 const NO_CHECKPOINT: &str =
@@ -125,7 +132,6 @@ fn stress_once(args: &StressArgs, party: Option<&Party>) -> Result<u8, CommandFa
         scenario: scenario.clone(),
         seed,
         live: LiveLines::default(),
-        slots: None,
         saw_violation: Arc::clone(&saw_violation),
         replay: replay.clone(),
         ranks: party.map(|party| (party.share().of.get(), reserved(&scenario))),
@@ -174,6 +180,10 @@ fn stress_once(args: &StressArgs, party: Option<&Party>) -> Result<u8, CommandFa
         party.write(&asked_for, &summary.result);
     }
     print(|out| write_text(&summary, extent, out));
+    // The view that was there before did not scroll.
+    if has_screen && stdout().is_terminal() {
+        print(|out| write_verdict_again(&summary, extent, out));
+    }
     github::show(|| summary.written());
     let pictured = match (scratch, history.filter(|_| is_shown)) {
         (Some(scratch), _) => scratch.take(SCRATCH, golden.as_ref(), &summary),
@@ -258,8 +268,6 @@ struct Terminal<'a> {
     scenario: Scenario,
     seed: Seed,
     live: LiveLines,
-    /// How many slots the model has, if that is known.
-    slots: Option<u32>,
     saw_violation: Arc<AtomicBool>,
     /// The command line that sends the same again, without what the preflight takes of the hints.
     replay: String,
@@ -284,6 +292,7 @@ impl Terminal<'_> {
         let about = About {
             target: format!("{}{server}, {}", model.name, self.source_name),
             slots: model.slots,
+            phases: self.scenario.phases.clone(),
             replay: with_hints(&self.replay, &preflight.told),
         };
         self.display.show_on_screen(about, wish);
@@ -304,7 +313,6 @@ impl Terminal<'_> {
 
 impl Observer for Terminal<'_> {
     fn found(&mut self, preflight: &Preflight) {
-        self.slots = preflight.model.slots;
         if self.extent != Extent::Short {
             print(|out| write_preflight(&self.scenario, &self.source_name, self.seed, preflight, self.extent, out));
             if let Some((of, ids)) = self.ranks {
@@ -329,10 +337,14 @@ impl Observer for Terminal<'_> {
         if progress.violations > 0 {
             self.saw_violation.store(true, Relaxed);
         }
-        self.display.show(&self.scenario, self.slots, progress);
+        self.display.show("", &self.scenario, progress);
         if let Some(problem) = self.checkpoints.problem() {
             self.trouble(&problem);
         }
+    }
+
+    fn looks_at(&mut self, what: &str, up_to: Option<Duration>) {
+        self.display.show_check(what, up_to);
     }
 
     fn checkpoint(&mut self, so_far: RunResult) {

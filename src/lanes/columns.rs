@@ -1,17 +1,17 @@
 //! The lanes as columns of numbers, which take little room.
 
-use std::{collections::HashMap, io::BufWriter};
+use std::{collections::HashMap, io::BufWriter, iter};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use flate2::{Compression, write::ZlibEncoder};
 use serde::Serialize;
 
 use super::{
-    Answer, End, Key, Lanes, Mark, MarkKind, Sequence, StepSeen,
+    Answer, End, Exchange, Key, Lanes, Mark, MarkKind, Sequence, StepSeen,
     assign::{Hold, assign},
 };
 use oracle::Outcome;
-use workload::{event::Nanos, number::Number, sequence::Pattern};
+use workload::{event::Nanos, number::Number, scenario::ServerAction, sequence::Pattern};
 
 /// Who had which slot when. Times are in µs. A column has an element for each sequence, step or mark; names stand in a list, and a
 /// column has their places in it.
@@ -22,6 +22,8 @@ pub(crate) struct LaneData {
     /// Whether the model reported in which slot it saw a step. If not, a sequence is in a lane that is free for as long as it certainly had
     /// a slot.
     told: bool,
+    /// The spans between exchanges of the model or the server: the model may have another number of slots in each.
+    stretches: Vec<Stretch>,
     /// How many lanes there are.
     lanes: u32,
     from_us: u64,
@@ -37,6 +39,16 @@ pub(crate) struct LaneData {
     sequences: Sequences,
     steps: Steps,
     marks: Marks,
+}
+
+/// A span in which the server had one model loaded all the time.
+#[derive(Clone, Debug, Serialize)]
+struct Stretch {
+    from_us: u64,
+    until_us: u64,
+    slots: Option<u32>,
+    told: bool,
+    lanes: u32,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -145,7 +157,6 @@ fn mark(kind: MarkKind) -> &'static str {
         MarkKind::Reap => "reap",
         MarkKind::Cancel => "cancel",
         MarkKind::Cut => "cut",
-        MarkKind::Exchange => "restart",
         MarkKind::Violation => "violation",
     }
 }
@@ -155,7 +166,6 @@ fn meaning(kind: MarkKind) -> &'static str {
         MarkKind::Reap => "the server had ended the sequence, which was idle for the idle limit or longer",
         MarkKind::Cancel => "the client cancelled the stream",
         MarkKind::Cut => "the stream was cut",
-        MarkKind::Exchange => "the scenario exchanges the server or the model for another",
         MarkKind::Violation => "a violation",
     }
 }
@@ -175,11 +185,14 @@ fn between(from: Nanos, until: Nanos) -> u64 {
 }
 
 pub(super) fn of(lanes: Lanes) -> LaneData {
-    let Lanes { slots, told, near, last, left_out, mut marks, marks_left_out, gaps, until, .. } = lanes;
+    let Lanes { slots, near, last, left_out, mut marks, marks_left_out, gaps, until, exchanges, .. } = lanes;
     let mut all: Vec<_> = near.into_iter().chain(last).collect();
     all.sort_by_key(|sequence| sequence.begun);
     marks.sort_by_key(|mark| mark.at);
-    let (lane, lanes) = lanes_of(&all, slots.unwrap_or(0));
+    let from = all.first().map_or(0, |first| first.begun);
+    let mut lane = vec![None; all.len()];
+    let stretches: Vec<_> =
+        spans(exchanges.all(), slots, from, until).map(|span| stretch(&all, span, &mut lane)).collect();
     let places: HashMap<Key, usize> = all.iter().enumerate().map(|(place, sequence)| (sequence.key, place)).collect();
     let (mut sequences, mut steps) = (Sequences::default(), Steps::default());
     let mut before = 0;
@@ -190,9 +203,10 @@ pub(super) fn of(lanes: Lanes) -> LaneData {
     }
     LaneData {
         slots,
-        told,
-        lanes,
-        from_us: all.first().map_or(0, |first| micros(first.begun)),
+        told: stretches.iter().any(|stretch| stretch.told),
+        lanes: stretches.iter().map(|stretch| stretch.lanes).max().unwrap_or(0),
+        stretches,
+        from_us: micros(from),
         until_us: micros(until),
         gaps: gaps.into_iter().map(|(from, until)| (micros(from), micros(until))).collect(),
         left_out,
@@ -202,13 +216,34 @@ pub(super) fn of(lanes: Lanes) -> LaneData {
         outcomes: OUTCOMES,
         sequences,
         steps,
-        marks: marks_of(&marks, &places),
+        marks: marks_of(&marks, exchanges.all(), &places),
     }
 }
 
-/// The lane of each sequence, if it has one, and how many lanes there are.
-fn lanes_of(all: &[Sequence], slots: u32) -> (Vec<Option<u32>>, u32) {
-    let mut holders: Vec<_> = (0..all.len()).filter(|place| all[*place].held.is_some()).collect();
+/// From when until when the server had one model loaded, and how many slots it had.
+type Loaded = (Nanos, Nanos, Option<u32>);
+
+fn spans(
+    exchanges: &[Exchange],
+    slots: Option<u32>,
+    from: Nanos,
+    until: Nanos,
+) -> impl Iterator<Item = Loaded> + use<'_> {
+    // Nothing is known of a model that nobody saw serving.
+    let begins = exchanges.iter().map(|exchange| (exchange.until, exchange.slots));
+    let ends = exchanges.iter().map(|exchange| exchange.from).chain([until]);
+    iter::once((Some(from), slots)).chain(begins).zip(ends).filter_map(|((from, slots), until)| {
+        let from = from?;
+        Some((from, until.max(from), slots))
+    })
+}
+
+/// Puts the sequences that had a slot in a span into lanes. In a span in which the model reports its slots, one without a slot has no lane.
+fn stretch(all: &[Sequence], (from, until, slots): Loaded, lane: &mut [Option<u32>]) -> Stretch {
+    let is_in = |place: &usize| all[*place].held.is_some_and(|held| (from..=until).contains(&held));
+    let mut holders: Vec<_> = (0..all.len()).filter(is_in).collect();
+    let told = holders.iter().any(|place| all[*place].slot.is_some());
+    holders.retain(|place| all[*place].slot.is_some() == told);
     holders.sort_by_key(|place| all[*place].held);
     let hold = |place: &usize| {
         let sequence = &all[*place];
@@ -217,21 +252,29 @@ fn lanes_of(all: &[Sequence], slots: u32) -> (Vec<Option<u32>>, u32) {
         Hold { from, until, shown_until: sequence.ended.unwrap_or(until).max(until), slot: sequence.slot }
     };
     let holds: Vec<_> = holders.iter().map(hold).collect();
-    let (assigned, lanes) = assign(&holds, slots);
-    let mut of_all = vec![None; all.len()];
-    holders.into_iter().zip(assigned).for_each(|(place, lane)| of_all[place] = Some(lane));
-    (of_all, lanes)
+    let (assigned, lanes) = assign(&holds, slots.unwrap_or(0));
+    holders.into_iter().zip(assigned).for_each(|(place, its)| lane[place] = Some(its));
+    Stretch { from_us: micros(from), until_us: micros(until), slots, told, lanes }
 }
 
-fn marks_of(marks: &[Mark], places: &HashMap<Key, usize>) -> Marks {
+fn marks_of(marks: &[Mark], exchanges: &[Exchange], places: &HashMap<Key, usize>) -> Marks {
     let place = |key: Key| places.get(&key).map(|place| *place as u64);
-    Marks {
+    let mut all = Marks {
         at: marks.iter().map(|its| micros(its.at)).collect(),
         kind: marks.iter().map(|its| mark(its.kind)).collect(),
         sequence: marks.iter().map(|its| or_none(its.sequence.and_then(place))).collect(),
         text: marks.iter().map(|its| meaning(its.kind)).collect(),
         violation: marks.iter().map(|its| or_none(its.violation.map(|place| place as u64))).collect(),
+    };
+    for Exchange { from, action, .. } in exchanges {
+        let is_reload = action.is_some_and(|action| action != ServerAction::Restart);
+        all.at.push(micros(*from));
+        all.kind.push(if is_reload { "reload" } else { "restart" });
+        all.sequence.push(-1);
+        all.text.push(action.map_or("the server was away", ServerAction::done));
+        all.violation.push(-1);
     }
+    all
 }
 
 impl Sequences {

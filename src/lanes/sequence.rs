@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Key, key};
+use super::{Exchange, Key, key};
 use oracle::{Outcome, Settled, history::Entry};
 use workload::{
     controls::Seen,
@@ -170,5 +170,20 @@ impl Sequence {
         }
         // It had the slot when its START was answered, whatever was sent by then.
         self.over = self.over.map(|over| over.max(self.held.unwrap_or(over)));
+    }
+
+    /// The model or the server was exchanged then: what had a slot before has none of the other's.
+    pub(super) fn exchanged(&mut self, exchange: &Exchange) {
+        match self.held {
+            Some(held) if held <= exchange.from => {
+                if self.over.is_none_or(|over| over > exchange.from) {
+                    (self.over, self.end) = (Some(exchange.from), End::Disturbed);
+                }
+                self.ended = self.ended.filter(|ended| *ended <= exchange.from);
+            }
+            // A server goes on with what the old model has taken in while the other one serves. So nobody knows which of them answered.
+            Some(_) if exchange.until.is_none_or(|until| self.begun < until) => self.held = None,
+            _ => {}
+        }
     }
 }

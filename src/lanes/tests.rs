@@ -1,4 +1,4 @@
-use std::num::NonZeroU64;
+use std::{num::NonZeroU64, path::Path};
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,10 @@ use super::*;
 use workload::{
     controls::Seen,
     conversation::{Connection, Lane, Transport},
+    event::Disturbance,
+    model::{Model, SlotRange, Strategy},
     number::{Datatype, Number},
+    scenario::{Overrides, Phase, Scenario, ServerAction, Source},
     sequence::{CorrelationId, Pattern},
 };
 
@@ -65,7 +68,7 @@ impl Lanes {
     }
 
     fn data(self, accused: &[Accused]) -> Value {
-        serde_json::to_value(self.conclude(accused.iter().copied())).expect("JSON")
+        serde_json::to_value(self.conclude(accused.iter().copied(), &[])).expect("JSON")
     }
 }
 
@@ -149,14 +152,92 @@ fn the_steps_near_a_violation_are_kept_of_a_long_sequence() {
     assert_eq!((numbers.len(), data["sequences"]["sent"][0].clone()), (650 + STEPS_OF_ONE, json!(all)));
 }
 
+/// Lanes of a model with two slots that the scenario loads with Oldest, and four slots then, and as it was again.
+fn reloaded() -> Lanes {
+    let source = Source::named(Path::new("strategy-switch")).expect("a built-in scenario");
+    let mut scenario = Scenario::resolve(&source, Overrides::default()).expect("a scenario");
+    let phase = |name: &str, server| Phase { name: name.to_owned(), pause_ms: None, server: Some(server) };
+    scenario.phases = vec![phase("oldest", ServerAction::ReloadOldest), phase("before", ServerAction::Reload)];
+    let range = SlotRange { fewest: 2, most: 4 };
+    let model =
+        Model { strategy: Some(Strategy::Direct), slots: Some(2), slots_in_phases: Some(range), ..Model::default() };
+    Lanes { exchanges: Exchanges::of(&scenario, &model), ..lanes() }
+}
+
 #[test]
-fn an_exchange_of_the_server_is_one_mark() {
-    let mut lanes = lanes();
-    for (at, disturbance) in [(0, Disturbance::Begins), (50, Disturbance::IsOver), (90, Disturbance::Begins)] {
-        (0..3).for_each(|worker| lanes.event((at + u64::from(worker)) * MS, worker, EventKind::Disturbed(disturbance)));
+fn an_exchange_is_one_mark_however_often_contexts_notice_it() {
+    let mut lanes = reloaded();
+    let notices = |lanes: &mut Lanes, at: Nanos, worker: u32, times: usize| {
+        for _ in 0..times {
+            lanes.event(at * MS, worker, EventKind::Disturbed(Disturbance::Begins));
+            lanes.event(at * MS, worker, EventKind::Disturbed(Disturbance::IsOver));
+        }
+        lanes.event(at * MS, worker, EventKind::Opened(Connection::Own, Transport::GrpcStream));
+        lanes.event((at + 1) * MS, worker, EventKind::Closed);
+    };
+    lanes.event(10 * MS, 0, EventKind::Disturbed(Disturbance::Begins));
+    lanes.event(20 * MS, 0, EventKind::Disturbed(Disturbance::IsOver));
+    // Others are late, and clients that are made anew notice all of the run once more.
+    notices(&mut lanes, 25, 1, 1);
+    notices(&mut lanes, 30, 2, 1);
+    notices(&mut lanes, 40, 2, 1);
+    notices(&mut lanes, 90, 1, 2);
+    notices(&mut lanes, 95, 2, 2);
+    let data = lanes.data(&[]);
+    let marks = &data["marks"];
+    assert_eq!((&marks["kind"], &marks["at"]), (&json!(["reload", "reload"]), &json!([10_000, 90_000])));
+    assert_eq!(marks["text"], json!(["the model was reloaded with Oldest", "the model was reloaded"]));
+    let stretches = data["stretches"].as_array().expect("a list");
+    let all: Vec<_> = stretches.iter().map(|it| (&it["from_us"], &it["until_us"], &it["slots"])).collect();
+    let spans =
+        [(0, 10_000, 2), (20_000, 90_000, 4), (90_000, 96_000, 2)].map(|it| (json!(it.0), json!(it.1), json!(it.2)));
+    assert!(all.into_iter().eq(spans.iter().map(|(from, until, slots)| (from, until, slots))), "{stretches:?}");
+}
+
+#[test]
+fn when_the_run_itself_exchanged_the_model_counts_more_than_when_contexts_noticed_it() {
+    let mut lanes = reloaded();
+    for at in [50, 60] {
+        lanes.event(at * MS, 0, EventKind::Disturbed(Disturbance::Begins));
+        lanes.event(at * MS, 0, EventKind::Disturbed(Disturbance::IsOver));
     }
-    let marks = &lanes.data(&[])["marks"];
-    assert_eq!((&marks["kind"], &marks["at"]), (&json!(["restart", "restart"]), &json!([0, 90_000])));
+    let phase = |name: &str, server_from_us: Option<u64>, began_us: u64| PhaseSpan {
+        name: name.to_owned(),
+        began_us,
+        ended_us: began_us,
+        server_from_us,
+        server: Some("the model was reloaded".to_owned()),
+    };
+    let known = [phase("oldest", Some(10_000), 20_000), phase("before", None, 59_000)];
+    let data = serde_json::to_value(lanes.conclude([], &known)).expect("JSON");
+    assert_eq!(data["marks"]["at"], json!([10_000, 60_000]));
+    assert_eq!((&data["stretches"][1]["from_us"], &data["stretches"][1]["until_us"]), (&json!(20_000), &json!(60_000)));
+}
+
+#[test]
+fn what_a_model_held_is_not_in_the_lanes_of_the_next_one() {
+    let mut lanes = reloaded();
+    // Two take both slots and do not end; a third waits until the model with four slots is there.
+    for worker in 0..2 {
+        let first = step(worker, 0, 0, 9);
+        lanes.sends(MS, first);
+        lanes.answers([MS, 2 * MS], first, Outcome::Completed, Some(worker));
+    }
+    lanes.sends(3 * MS, step(2, 0, 0, 9));
+    lanes.event(10 * MS, 3, EventKind::Disturbed(Disturbance::Begins));
+    lanes.event(20 * MS, 3, EventKind::Disturbed(Disturbance::IsOver));
+    lanes.answers([3 * MS, 25 * MS], step(2, 0, 0, 9), Outcome::Completed, Some(1));
+    (4..8).for_each(|worker| lanes.holds(30 * MS, worker, 0, None));
+    let data = lanes.data(&[]);
+    let sequences = &data["sequences"];
+    // Which model answered the third one nobody knows, so it is in no lane.
+    assert_eq!(sequences["lane"], json!([0, 1, -1, 0, 1, 2, 3]));
+    assert_eq!(sequences["over"].as_array().expect("a column")[..2], [json!(9_000), json!(9_000)]);
+    assert_eq!(data["ends"][place(&sequences["end"][0])], "disturbed");
+    let stretches = data["stretches"].as_array().expect("a list");
+    let all: Vec<_> = stretches.iter().map(|it| (it["lanes"].clone(), it["told"].clone())).collect();
+    assert_eq!(all, [(json!(2), json!(true)), (json!(4), json!(false))]);
+    assert_eq!(data["lanes"], 4);
 }
 
 #[test]
@@ -204,6 +285,7 @@ fn a_cancel_an_exchange_and_the_next_start_end_what_has_the_id() {
     };
     assert_eq!(over(EventKind::Cut(Cut::Cancelled)), (json!(20_000), json!("cut"), json!(["cancel"])));
     assert_eq!(over(EventKind::Cut(Cut::Ended)), (json!(20_000), json!("cut"), json!(["cut"])));
+    // What the scenario does not do is a restart by somebody else.
     assert_eq!(
         over(EventKind::Disturbed(Disturbance::Begins)),
         (json!(20_000), json!("disturbed"), json!(["restart"]))

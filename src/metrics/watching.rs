@@ -92,6 +92,10 @@ impl Observer for Watching<'_> {
         self.observer.load_ended();
     }
 
+    fn looks_at(&mut self, what: &str, up_to: Option<Duration>) {
+        self.observer.looks_at(what, up_to);
+    }
+
     fn checkpoint(&mut self, so_far: RunResult) {
         self.observer.checkpoint(so_far);
     }

@@ -183,6 +183,14 @@ fn unused_ids(scenario: &Scenario, count: u64) -> Option<NonZeroU64> {
     behind.or_else(|| (ids.first.get() > count).then_some(NonZeroU64::MIN))
 }
 
+/// How long the check takes on a server that keeps its sequences open, at most; none where nothing is checked.
+pub(crate) fn lasts(site: Site<'_>, after: Aftermath<'_>) -> Option<Duration> {
+    let terms = Terms::new(site, after).ok()?;
+    let gone_idle = if after.may_have_sequences() { terms.idle_limit + REAPER_LATE } else { Duration::ZERO };
+    // One START of a lost slot is waited for, and the hand-over of another slot.
+    Some(gone_idle + terms.patience * 2)
+}
+
 /// Looks at the slots of the model, as it is after a run. What is seen on the way that a correct server does not do goes to `trail`;
 /// the finding's own violation does not.
 pub(crate) async fn check(client: &Client, site: Site<'_>, after: Aftermath<'_>, trail: &mut Trail) -> SlotCheck {

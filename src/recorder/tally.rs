@@ -41,7 +41,7 @@ pub struct Counts {
     /// Sequences begun.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sequences: u64,
-    /// Sequences each of whose steps was executed, or rejected where it had to be.
+    /// Sequences each of whose steps was executed, or rejected where it had to be, without a violation.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sequences_as_designed: u64,
 }

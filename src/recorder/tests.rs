@@ -47,3 +47,24 @@ fn the_first_of_several_responses_is_the_first_response_to_a_sequence() {
     // Where there is one response it is the first one, too.
     assert_eq!(first_responses(None, &[None]), (vec![50], 1));
 }
+
+#[test]
+fn a_sequence_with_a_violation_is_not_as_designed() {
+    let scenario = scenario("load.workers = 1\ncontexts = { common = 1, rare = 0, rare_probability = 0 }");
+    let rules = told(&scenario, Hints::default()).rules(&scenario);
+    let mut recorder = Recorder::of(&scenario, rules, None, None, Seconds::default());
+    let context = ContextId { worker: 0, context: 0 };
+    let mut tell = |at, kind| drop(recorder.record(Event { at, context, lane: Lane::FIRST, kind }));
+    let request = RequestId { worker: 0, context: 0, sequence: 0, step: 0 };
+    let step = Step { request, pattern: Pattern::Valid, start: true, end: true, value: 1.into(), of: 1, special: None };
+    tell(0, EventKind::Opened(Connection::Own, Transport::GrpcStream));
+    tell(0, EventKind::Sent(step));
+    // It was executed, and its response has no output.
+    let received = Received { id: request.to_string(), result: Ok(Response::default()), code: None, outputs: 0 };
+    tell(50 * MS, EventKind::Received(Box::new(received)));
+    let tally = recorder.close();
+    let counts = tally.patterns[Pattern::Valid.index()];
+    assert!(tally.violation_count() > 0);
+    assert_eq!((counts.completed, counts.sequences), (1, 1));
+    assert_eq!((counts.sequences_as_designed, tally.waits.sequence.count()), (0, 1));
+}

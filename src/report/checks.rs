@@ -11,6 +11,8 @@ use oracle::ViolationKind;
 workload::table! {
     /// What a row is about.
     pub(crate) enum CheckName: &'static [ViolationKind] {
+        /// What the responses themselves showed, in a run with violations.
+        Responses = "responses", &[];
         /// Whether a planted fault happened, and whether a check found it.
         PlantedFault = "planted fault", &[];
         /// A claim that the run missed.

@@ -84,13 +84,22 @@ fn not_at_once(visible: &Visible) -> Option<String> {
     }
 }
 
+/// A difference of outputs; none at all has no exponent.
+fn size(difference: f64) -> String {
+    if difference == 0.0 { "0".to_owned() } else { format!("{difference:.1e}") }
+}
+
 /// How an output is compared, and why so.
 fn tolerance(output: &Output, noise: &Noise) -> String {
     let nan = if noise.has_nan { "; it has NaN, which is equal to NaN" } else { "" };
     let measured = format!(
-        "the same inputs were up to {:.1e} apart alone, {:.1e} with another correlation ID and {:.1e} beside others (most at step {}), and \
-         other states typically {:.1e}",
-        noise.run, noise.ids, noise.batch, noise.at_step, noise.typical
+        "the outputs for the same inputs differed by {} if a sequence was alone, by {} with another correlation ID, and by {} beside other \
+         sequences (most at step {}); those of other states differ by {}, typically",
+        size(noise.run),
+        size(noise.ids),
+        size(noise.batch),
+        noise.at_step,
+        size(noise.typical)
     );
     // Noise of kernels is much less than the difference of two states.
     let is_mixed = noise.run == 0.0 && noise.ids == 0.0 && noise.typical > 0.0 && noise.batch * 10.0 > noise.typical;

@@ -92,7 +92,7 @@ impl Part {
 pub(super) fn of_suite(document: &impl Serialize, pictured: impl IntoIterator<Item = (bool, Pictured)>) -> Vec<u8> {
     let mut part = Part::of("suite".to_owned(), serde_json::to_value(document).expect("the keys are texts"));
     part.picture_each(pictured);
-    to_html(&[part], None)
+    to_html(&[part], Ok(None))
 }
 
 /// A search as a page.
@@ -101,12 +101,12 @@ pub(super) fn of_search(name: &str, document: &impl Serialize) -> Vec<u8> {
         "a search keeps no history, because that costs the client time: add --html to the command that replays the run";
     let mut part = Part::of(name.to_owned(), serde_json::to_value(document).expect("the keys are texts"));
     part.lanes_note = Some(note.to_owned());
-    to_html(&[part], None)
+    to_html(&[part], Ok(None))
 }
 
 /// A run as a page.
 pub(super) fn of_run(summary: &Summary, pictured: &Pictured) -> Vec<u8> {
-    to_html(&[Part::of_run(summary, pictured)], None)
+    to_html(&[Part::of_run(summary, pictured)], Ok(None))
 }
 
 /// What the page's script reads.
@@ -119,6 +119,9 @@ struct Data<'p> {
     made_at: String,
     results: &'p [Part],
     comparison: Option<&'p Value>,
+    /// Why runs are not compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comparison_note: Option<&'p str>,
     /// What the documentation says of the kinds of violations and the causes that occur.
     kinds: BTreeMap<String, Explained>,
     causes: BTreeMap<String, Explained>,
@@ -130,8 +133,8 @@ struct Explained {
     text: String,
 }
 
-/// The page with these results, and with what `compare --json` writes of them.
-pub(crate) fn to_html(results: &[Part], comparison: Option<&Value>) -> Vec<u8> {
+/// The page with these results, and with what `compare --json` writes of them, or why they are not compared.
+pub(crate) fn to_html(results: &[Part], comparison: Result<Option<&Value>, &str>) -> Vec<u8> {
     let mut names = Names::default();
     for part in results {
         names.of(&part.document);
@@ -143,7 +146,8 @@ pub(crate) fn to_html(results: &[Part], comparison: Option<&Value>) -> Vec<u8> {
         tool_version: env!("CARGO_PKG_VERSION"),
         made_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         results,
-        comparison,
+        comparison: comparison.ok().flatten(),
+        comparison_note: comparison.err(),
         kinds: explained(names.kinds, &kinds.1, kind_explained),
         causes: explained(names.causes, &causes.1, cause_explained),
     };

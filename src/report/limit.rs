@@ -132,7 +132,15 @@ impl LimitResult {
 
 /// Writes the head of the table of trials.
 pub(crate) fn write_limit_header(range: &Range, lasts: Duration, out: &mut impl io::Write) -> io::Result<()> {
-    writeln!(out, "find the limit: {range}, {} s each", lasts.as_secs())?;
+    // A search of usual length; the bound on trials is far above.
+    let minutes = |trials: u64| (lasts.as_secs() * trials).div_ceil(60);
+    writeln!(
+        out,
+        "find the limit: {range}, {} s each; 15 to 30 trials are usual, so {} to {} min",
+        lasts.as_secs(),
+        minutes(15),
+        minutes(30)
+    )?;
     writeln!(
         out,
         "\n{BOLD}{:>10}{:>13}{:>11}{:>10}{:>10}{:>11}{:>7}{BOLD:#}",

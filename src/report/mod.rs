@@ -49,7 +49,8 @@ pub use suite::{ScenarioOutcome, SuiteResult, SuiteRow};
 pub use summary::{PlantedFault, Summary};
 pub use text::{Extent, LiveLines};
 pub(crate) use text::{
-    shortened, verdict_and_why, violation_line, violation_lines, write_preflight, write_ranks, write_text, write_violation,
+    shortened, verdict_and_why, violation_line, violation_lines, write_preflight, write_ranks, write_text,
+    write_verdict_again, write_violation,
 };
 pub(crate) use told::Told;
 pub(crate) use window::{WindowEnded, WindowResult, write_gaps};

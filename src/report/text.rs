@@ -76,6 +76,11 @@ pub(crate) fn verdict_and_why(summary: &Summary) -> (Verdict, String) {
     (verdict, because(verdict, &tally.total(), &tally.violations, &doubts))
 }
 
+/// The verdict as the last thing, where the report may be longer than the terminal is high.
+pub(crate) fn write_verdict_again(summary: &Summary, extent: Extent, out: &mut impl io::Write) -> io::Result<()> {
+    write_verdict(summary, extent.columns(), out)
+}
+
 /// The verdict, and then each missed threshold.
 fn write_verdict(summary: &Summary, columns: usize, out: &mut impl io::Write) -> io::Result<()> {
     let (verdict, why) = verdict_and_why(summary);

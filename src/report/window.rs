@@ -86,8 +86,9 @@ impl WindowResult {
         match &self.ended {
             _ if has_failed => 1,
             WindowEnded::NotTested(_) => 4,
-            WindowEnded::Interrupted | WindowEnded::TimeLimit => 3,
-            WindowEnded::Done | WindowEnded::NeverFailed => 0,
+            // The verdict is UNKNOWN: nothing was measured, or not all of it.
+            WindowEnded::Interrupted | WindowEnded::TimeLimit | WindowEnded::NeverFailed => 3,
+            WindowEnded::Done => 0,
         }
     }
 

@@ -53,6 +53,7 @@ impl Prepared {
             result.accounting = Accounting::NotCheckable { why };
         } else if let Some(baseline) = baseline.as_ref().filter(|_| shared.liveness.gone.get().is_none()) {
             let (model, limits) = (&shared.preflight.model, &shared.setup.scenario.limits);
+            observer.looks_at("the server's counts", None);
             let compared =
                 baseline.compare(client, model, &counts, limits.settle_ms.duration(), limits.quiet_ms.duration());
             result.accounting = tokio::select! {
@@ -75,6 +76,7 @@ impl Prepared {
         let is_asked = shared.setup.given.is_none() && result.interrupted == Interrupted(false);
         if is_asked && shared.liveness.gone.get().is_none() {
             let (site, scene) = (shared.site(&shared.preflight), std::sync::Arc::clone(&result.scene));
+            observer.looks_at("for the causes of violations", None);
             tokio::select! {
                 () = naming::name(site, &scene, &mut result.violations) => {}
                 Some(()) = interrupts.recv() => result.interrupted = Interrupted(true),
@@ -130,6 +132,9 @@ impl Prepared {
         let looked = async {
             let site = shared.site(&shared.preflight);
             let (early, others) = (ended_early(result), others_may_use_the_model(shared, result));
+            if site.scenario.target.metrics.is_some() {
+                observer.looks_at("for pending requests", None);
+            }
             let pending = PendingRequests::look(site, &result.tally, early.clone().or(others.clone())).await;
             let no_slots =
                 |why: String| (SlotCheck::not_checkable(&why), IdleSearch::not_checkable(site.scenario, why));
@@ -151,7 +156,11 @@ impl Prepared {
             let site = shared.site(&preflight);
             let RunResult { tally, elapsed, .. } = &*result;
             let after = Aftermath { tally, elapsed: *elapsed, is_given: shared.setup.given.is_some() };
+            observer.looks_at("the slots", slots::lasts(site, after));
             let slots = slots::check(client, site, after, &mut trail).await;
+            if site.scenario.slots.idle_limit_search {
+                observer.looks_at("the idle limit", None);
+            }
             let idle_limit = idle_search::search(site, &slots, &mut of_the_search).await;
             (pending, (slots, idle_limit))
         };

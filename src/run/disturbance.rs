@@ -29,6 +29,8 @@ use workload::{
 
 /// How long a server may take to be there again.
 const BACK_WITHIN: Duration = Duration::from_secs(60);
+/// What lets a client load models.
+const EXPLICIT: &str = "tritonserver lets clients load models with --model-control-mode=explicit --load-model='*'";
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// How the server is ended and started again: by what is done when the server is there again, or has one line that says why it is not.
@@ -165,7 +167,7 @@ impl Hands {
                 Some(ServerAction::Reload | ServerAction::ReloadDirect | ServerAction::ReloadOldest)
                     if before.is_none() =>
                 {
-                    let why = |error| cannot(format!("it loads the model anew, and that fails: {error}"));
+                    let why = |error| cannot(format!("it loads the model anew, and that fails: {error}; {EXPLICIT}"));
                     let configuration = client.configuration(&model).await.map_err(why)?;
                     client.load(&model, &configuration).await.map_err(why)?;
                     before = Some(configuration);

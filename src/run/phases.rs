@@ -32,6 +32,9 @@ pub struct PhaseSpan {
     pub began_us: u64,
     /// When they were done, in µs.
     pub ended_us: u64,
+    /// When that began which was done to the server before, in µs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_from_us: Option<u64>,
     /// What was done to the server before, and what came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
@@ -54,6 +57,11 @@ impl Phases {
         let mut begun = self.begun.subscribe();
         let begun = begun.wait_for(|begun| begun.len() > phase).await;
         begun.expect("the sender lives as long as this")[phase]
+    }
+
+    /// How many have begun.
+    pub(super) fn count(&self) -> usize {
+        self.begun.borrow().len()
     }
 
     /// One of a phase's workers is done.
@@ -114,6 +122,7 @@ pub(super) async fn conduct(shared: &Shared, hands: &Hands) -> Conducted {
             name: name.clone(),
             began_us: us(began),
             ended_us: us(shared.clock.elapsed()),
+            server_from_us: server.is_some().then_some(acts_at / 1000),
             server,
         });
     }

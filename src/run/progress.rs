@@ -38,6 +38,10 @@ pub struct Progress {
     pub slots_taken: u64,
     /// STARTs whose response is outstanding.
     pub starts_waiting: u64,
+    /// Phases of the scenario that have begun.
+    pub phases_begun: usize,
+    /// Whether the model is being loaded anew, or the server restarted.
+    pub is_exchanging: bool,
     /// How long steps took so far.
     pub latencies: Latencies,
 }
@@ -140,6 +144,8 @@ pub(super) fn of_all(threads: &[ThreadProgress], elapsed: Duration, slots_taken:
     Progress {
         elapsed,
         slots_taken,
+        phases_begun: 0,
+        is_exchanging: false,
         starts_waiting: starts.min(requests.saturating_sub(answered + abandoned)),
         latencies: threads.iter().map(|its| &its.latencies).collect(),
         iterations: sum(|its| &its.iterations),

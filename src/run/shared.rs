@@ -193,7 +193,11 @@ impl Shared {
 
     /// The same of this process alone.
     pub(super) fn own_progress(&self) -> Progress {
-        of_all(&self.threads, self.clock.elapsed(), self.slots_taken.load(Relaxed))
+        Progress {
+            phases_begun: self.phases.count(),
+            is_exchanging: self.disturbances.is_under_way(),
+            ..of_all(&self.threads, self.clock.elapsed(), self.slots_taken.load(Relaxed))
+        }
     }
 
     /// What became of iterations that begin at a rate, where the phases were these and the load ended at this time.

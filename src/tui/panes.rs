@@ -4,17 +4,17 @@ use super::{
     State,
     chart::{Column, bars, columns},
     paint::{Part, Tone},
-    state::Stage,
+    state::{Check, Stage},
 };
 use crate::{
     report::{Verdict, counted, shortened, violation_lines},
     run::PatternCounts,
 };
-use oracle::{SEATED_MAX, Seated, VIOLATIONS_KEPT};
-use workload::{event::Nanos, sequence::Pattern};
+use oracle::{SEATED_MAX, Seated, VIOLATIONS_KEPT, WAITING_MAX};
+use workload::{event::Nanos, scenario::ServerAction, sequence::Pattern};
 
-/// The columns of the counts beside a pattern's name, and of the longest name.
-const COUNTS: usize = 28;
+/// The columns beside a pattern's name and two of its counts, and of the longest name.
+const COUNTS: usize = 14;
 const NAME_MAX: usize = 22;
 /// The lines of sequences with slots, and of STARTs that wait, that have a place of their own.
 const SEATED_SHOWN: usize = 24;
@@ -27,10 +27,15 @@ pub(super) fn header(state: &State, part: &mut Part) {
     let State { about, progress, stage, left, .. } = state;
     let at = progress.elapsed.as_secs();
     let far = match stage {
+        Stage::Connects
+            if about.phases.iter().any(|phase| phase.server.is_some_and(|its| its != ServerAction::Restart)) =>
+        {
+            "connecting, and loading the model for a trial".to_owned()
+        }
         Stage::Connects => "connecting".to_owned(),
-        Stage::Load => format!("{at} s, {left}"),
+        Stage::Load => format!("{at} s, {}{left}", phase(state)),
         Stage::Stopping => format!("{at} s, stopping: waiting for responses"),
-        Stage::Checks => format!("{at} s, checking the server"),
+        Stage::Checks => checking(state),
     };
     let far = format!("  {far}");
     part.line(&shortened(&about.target, part.width().saturating_sub(far.chars().count())), Tone::Title);
@@ -40,6 +45,26 @@ pub(super) fn header(state: &State, part: &mut Part) {
     for text in remarks(state) {
         part.line(&text, Tone::Doubtful);
     }
+}
+
+/// In which phase the run is, or what is done to the server before the next one.
+fn phase(State { about, progress, .. }: &State) -> String {
+    let (all, begun) = (about.phases.len(), progress.phases_begun);
+    let action = about.phases.get(begun).and_then(|next| next.server).filter(|_| progress.is_exchanging);
+    match (action, begun.checked_sub(1).and_then(|place| about.phases.get(place))) {
+        (Some(ServerAction::Restart), _) => "restarting the server, ".to_owned(),
+        (Some(_), _) => "loading the model anew, ".to_owned(),
+        (None, Some(phase)) => format!("phase {begun} of {all}: {}, ", shortened(&phase.name, NAME_MAX)),
+        (None, None) => String::new(),
+    }
+}
+
+/// What of the server is looked at, and how long that still takes.
+fn checking(state: &State) -> String {
+    let Some(Check { what, up_to, lasts, .. }) = &state.check else { return "checking the server".to_owned() };
+    let left = up_to.and_then(|up_to| up_to.checked_sub(*lasts)).map(|left| left.as_secs_f64().ceil());
+    let left = left.map_or_else(String::new, |left| format!(", up to {left} s more"));
+    format!("checking {what}: {} s{left}", lasts.as_secs())
 }
 
 /// How many lines the header has.
@@ -135,7 +160,8 @@ pub(super) fn slots(state: &State, part: &mut Part) {
     // Both are of the same moment, where all of them are told.
     let taken = if seated.len() < SEATED_MAX { seated.len() as u64 } else { state.progress.slots_taken };
     part.title(&match state.about.slots {
-        Some(all) => format!("slots: {taken} of {all} certainly taken"),
+        Some(all) if taken < u64::from(all) => format!("slots: {taken} to {all} of {all} taken"),
+        Some(all) => format!("slots: {taken} of {all} taken"),
         None => "slots: not known".to_owned(),
     });
     if state.about.slots.is_none() {
@@ -147,9 +173,12 @@ pub(super) fn slots(state: &State, part: &mut Part) {
         return;
     }
     let tells_slots = seated.iter().any(|its| its.slot.is_some());
+    let taken = if tells_slots { 6 } else { 0 } + 11 + 8;
+    let names = part.width().saturating_sub(taken).clamp(14, NAME_MAX);
     let row = |slot: &str, id: &str, pattern: &str, held: &str| {
         let slot = if tells_slots { format!("{slot:>4}  ") } else { String::new() };
-        format!("{slot}{id:<10.10} {pattern:<14.14} {held:>7}")
+        let (id, pattern) = (shortened(id, 10), shortened(pattern, names));
+        format!("{slot}{id:<10} {pattern:<names$} {held:>7}")
     };
     part.line(&row("slot", "ID", "pattern", "held"), Tone::Title);
     let shown = fitting(seated.len(), part.room());
@@ -165,8 +194,17 @@ pub(super) fn slots(state: &State, part: &mut Part) {
 
 /// The STARTs without a response.
 pub(super) fn backlog(state: &State, part: &mut Part) {
-    let (count, waiting) = (state.progress.starts_waiting, &state.glance.seating.waiting);
-    part.title(&format!("backlog: {} without response", counted(count, "START")));
+    let waiting = &state.glance.seating.waiting;
+    // Both are of the same moment, where all of them are told.
+    let is_all = !waiting.is_empty() && waiting.len() < WAITING_MAX;
+    let count = if is_all { waiting.len() as u64 } else { state.progress.starts_waiting.max(waiting.len() as u64) };
+    let shown = waiting.len().min(part.room().saturating_sub(1));
+    let starts = counted(count, "START");
+    part.title(&if !waiting.is_empty() && (shown as u64) < count {
+        format!("backlog: {starts}, longest first")
+    } else {
+        format!("backlog: {starts} without response")
+    });
     let now = state.glance.now;
     if waiting.is_empty() {
         let text =
@@ -184,12 +222,16 @@ pub(super) fn backlog(state: &State, part: &mut Part) {
 /// What was begun of each pattern.
 pub(super) fn patterns(state: &State, part: &mut Part) {
     part.title("patterns");
-    let names = part.width().saturating_sub(COUNTS).min(NAME_MAX);
+    let sent: Vec<_> = state.glance.patterns.sent().collect();
+    let all = sum(sent.iter().map(|(_, its)| its));
+    let digits = |count: u64| count.to_string().len().max(5);
+    let (begun_at, violations_at) = (digits(all.counts.sequences), digits(all.violations));
+    let names = part.width().saturating_sub(begun_at + violations_at + COUNTS).min(NAME_MAX);
     let row = |name: &str, [begun, designed, violations]: [&str; 3]| {
-        format!("{name:<names$.names$} {begun:>8} {designed:>11} {violations:>6}")
+        let name = shortened(name, names);
+        format!("{name:<names$} {begun:>begun_at$} {designed:>11} {violations:>violations_at$}")
     };
     part.line(&row("pattern", ["begun", "as designed", "viol."]), Tone::Title);
-    let sent: Vec<_> = state.glance.patterns.sent().collect();
     let numbers = |its: &PatternCounts| {
         [its.counts.sequences, its.counts.sequences_as_designed, its.violations].map(|count| count.to_string())
     };
@@ -199,7 +241,6 @@ pub(super) fn patterns(state: &State, part: &mut Part) {
         let tone = if its.violations > 0 { Tone::Bad } else { Tone::Plain };
         part.line(&row(&name, counts.each_ref().map(String::as_str)), tone);
     }
-    let all = sum(sent.iter().map(|(_, its)| its));
     part.line(&row("all", numbers(&all).each_ref().map(String::as_str)), Tone::Title);
 }
 

@@ -1,12 +1,16 @@
 //! What is shown of a run, as a plain value.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use crate::{
     report::{Verdict, violation_line},
     run::{Glance, PastSecond, Progress},
 };
 use oracle::{VIOLATIONS_KEPT, Violation};
+use workload::scenario::Phase;
 
 /// The seconds that are kept for the charts.
 pub(super) const HISTORY: usize = 600;
@@ -20,6 +24,8 @@ pub(crate) struct About {
     pub(crate) target: String,
     /// How many slots the model has, where that is known.
     pub(crate) slots: Option<u32>,
+    /// The scenario's phases.
+    pub(crate) phases: Vec<Phase>,
     /// The command that sends the same requests again.
     pub(crate) replay: String,
 }
@@ -36,6 +42,17 @@ pub(crate) enum Stage {
     Stopping,
     /// No worker works any more; the server is looked at.
     Checks,
+}
+
+/// What of the server is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Check {
+    pub(super) what: String,
+    /// How long that takes at most, where that is known.
+    pub(super) up_to: Option<Duration>,
+    began: Instant,
+    /// How long it has taken.
+    pub(super) lasts: Duration,
 }
 
 /// The verdict if nothing changed any more.
@@ -57,6 +74,7 @@ pub(crate) struct News {
     judged: Option<Judged>,
     note: Option<String>,
     stage: Option<Stage>,
+    check: Option<Check>,
 }
 
 impl News {
@@ -87,6 +105,11 @@ impl News {
         self.note = Some(note);
     }
 
+    /// From then on this of the server is looked at.
+    pub(crate) fn check(&mut self, what: String, up_to: Option<Duration>, began: Instant) {
+        self.check = Some(Check { what, up_to, began, lasts: Duration::ZERO });
+    }
+
     /// The run goes on to this stage. None goes back.
     pub(crate) fn stage(&mut self, stage: Stage) {
         if self.stage.is_none_or(|before| before as u8 <= stage as u8) {
@@ -95,7 +118,7 @@ impl News {
     }
 
     fn is_empty(&self) -> bool {
-        let Self { progress, glance, seconds, violations, judged, note, stage } = self;
+        let Self { progress, glance, seconds, violations, judged, note, stage, check } = self;
         progress.is_none()
             && glance.is_none()
             && seconds.is_empty()
@@ -103,6 +126,7 @@ impl News {
             && judged.is_none()
             && note.is_none()
             && stage.is_none()
+            && check.is_none()
     }
 }
 
@@ -142,6 +166,7 @@ pub(crate) struct State {
     pub(super) history: VecDeque<PastSecond>,
     pub(super) violations: Vec<Listed>,
     pub(super) judged: Option<Judged>,
+    pub(super) check: Option<Check>,
     pub(super) note: Option<String>,
     pub(super) view: View,
 }
@@ -156,10 +181,14 @@ impl State {
         if news.is_empty() {
             return false;
         }
-        let News { progress, glance, seconds, violations, judged, note, stage } = news;
+        let News { progress, glance, seconds, violations, judged, note, stage, check } = news;
         if let Some((progress, left)) = progress {
             if progress.answered != self.answered.1 {
                 self.answered = (progress.elapsed, progress.answered);
+            }
+            let begun = self.about.phases.get(self.progress.phases_begun..progress.phases_begun).unwrap_or_default();
+            if let Some(action) = begun.iter().filter_map(|phase| phase.server).next_back() {
+                self.note = Some(format!("{} before {} s", action.done(), progress.elapsed.as_secs() + 1));
             }
             (self.progress, self.left) = (progress, left);
             if self.stage == Stage::Connects && !self.progress.elapsed.is_zero() {
@@ -175,10 +204,19 @@ impl State {
         let room = VIOLATIONS_KEPT.saturating_sub(self.violations.len());
         let listed = |violation: Violation| Listed { line: violation_line(&violation), violation };
         self.violations.extend(violations.into_iter().take(room).map(listed));
+        self.check = check.or(self.check.take());
         self.judged = judged.or(self.judged.take());
         self.note = note.or(self.note.take());
         self.stage = stage.filter(|stage| *stage as u8 > self.stage as u8).unwrap_or(self.stage);
         true
+    }
+
+    /// Lets the time go on for what of the server is looked at. Returns whether that changes what is shown.
+    pub(crate) fn tick(&mut self, now: Instant) -> bool {
+        let Some(check) = &mut self.check else { return false };
+        let before = check.lasts.as_secs();
+        check.lasts = now.saturating_duration_since(check.began);
+        before != check.lasts.as_secs()
     }
 
     /// How many violations there were so far. The first thousand are listed.

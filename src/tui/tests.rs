@@ -47,6 +47,7 @@ fn calm() -> State {
     let mut state = State::new(About {
         target: "custom_sequence_int32 on triton 2.51.0, l0-sequence-stress".to_owned(),
         slots: Some(8),
+        phases: Vec::new(),
         replay: "sequence-stress -t 8 -i 200 -r 42 -u localhost:8001 -m custom_sequence_int32".to_owned(),
     });
     let mut news = News::default();
@@ -148,6 +149,48 @@ fn keys(state: &mut State, keys: &str) {
 }
 
 #[test]
+fn the_phase_the_check_and_an_exchange_stand_in_the_first_line() {
+    use workload::scenario::{Phase, ServerAction};
+    let phase = |name: &str, server| Phase { name: name.to_owned(), pause_ms: None, server };
+    let phases = vec![phase("calm", None), phase("direct", Some(ServerAction::ReloadDirect))];
+    let first = |state: &State| {
+        let mut terminal = Terminal::new(TestBackend::new(120, 24)).expect("a terminal in memory");
+        terminal
+            .draw(|frame| {
+                draw(state, frame.buffer_mut(), OLD);
+            })
+            .expect("it is drawn");
+        let buffer = terminal.backend().buffer();
+        let line = |y: u16| (0..120).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        [line(0), line(2)].map(|text| text.trim_end().split("  ").last().unwrap_or_default().trim().to_owned())
+    };
+    let mut state = State::new(About { phases: phases.clone(), ..About::default() });
+    assert_eq!(first(&state)[0], "connecting, and loading the model for a trial");
+    assert_eq!(first(&State::new(About { phases: phases[..1].to_vec(), ..About::default() }))[0], "connecting");
+    let mut goes_on = |phases_begun: usize, is_exchanging: bool| {
+        let mut news = News::default();
+        let at = Progress { phases_begun, is_exchanging, ..progress(0) };
+        news.progress(at, "time left unknown".to_owned());
+        state.take(news);
+        first(&state)
+    };
+    assert_eq!(goes_on(1, false)[0], "90 s, phase 1 of 2: calm, time left unknown");
+    assert_eq!(goes_on(1, true)[0], "90 s, loading the model anew, time left unknown");
+    let [head, note] = goes_on(2, false);
+    assert_eq!(head, "90 s, phase 2 of 2: direct, time left unknown");
+    assert!(note.ends_with("note: the model was reloaded with Direct before 91 s"), "{note}");
+    let began = std::time::Instant::now();
+    let mut news = News::default();
+    news.stage(Stage::Checks);
+    news.check("the slots".to_owned(), Some(Duration::from_secs(52)), began);
+    state.take(news);
+    assert!(state.tick(began + Duration::from_secs(12)) && !state.tick(began + Duration::from_millis(12_500)));
+    assert_eq!(first(&state)[0], "checking the slots: 12 s, up to 40 s more");
+    assert!(state.tick(began + Duration::from_secs(60)));
+    assert_eq!(first(&state)[0], "checking the slots: 60 s");
+}
+
+#[test]
 fn a_calm_run() {
     insta::assert_snapshot!("calm_80x24", shown(&mut calm(), (80, 24), COLOURFUL));
     insta::assert_snapshot!("calm_200x50", shown(&mut calm(), (200, 50), COLOURFUL));
@@ -155,7 +198,7 @@ fn a_calm_run() {
 
 #[test]
 fn the_beginning_of_a_run() {
-    let mut state = State::new(About { target: "MODEL".to_owned(), slots: None, replay: String::new() });
+    let mut state = State::new(About { target: "MODEL".to_owned(), ..About::default() });
     insta::assert_snapshot!("beginning", shown(&mut state, (80, 20), COLOURFUL));
 }
 
@@ -306,7 +349,7 @@ fn the_footer_and_the_header_tell_how_far_the_run_is() {
     for (stage, far, key) in [
         (Stage::Load, "90 s, 18 s left", "q stop the run"),
         (Stage::Stopping, "90 s, stopping", "Ctrl-C end at once"),
-        (Stage::Checks, "90 s, checking the server", "Ctrl-C end at once"),
+        (Stage::Checks, "checking the server", "Ctrl-C end at once"),
     ] {
         let mut state = calm();
         let mut news = News::default();

@@ -75,7 +75,7 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         (&["suite", "--jobs", "2"], "--embedded"),
         (&["--scenario", "no/such.toml"], "no/such.toml: cannot read the scenario"),
         (&["--scenario", &broken], &scenario_error),
-        (&["--json", "/no/such/folder/result.json"], "cannot write the result to /no/such/folder/result.json"),
+        (&["--json", "/no/such/folder/result.json"], "; make its folder first, or name another file (--json)"),
         (&["--json", "/"], "cannot write the result to /"),
         (&["--failure", "/no/such/folder/f.toml"], "cannot write the failure to /no/such/folder/f.toml"),
         (&["--failure", "-"], "--failure needs a file"),

@@ -426,7 +426,7 @@ fn a_history_that_cannot_be_written_is_told_before_anything_is_sent() {
         (&["--history", &path("a"), "--history-keep", "ever"], "or 'all'"),
         (&["--history", &path("a"), "--history-limit", "12"], "such as 500MB or 2GiB"),
         (&["check"], "<FILE>"),
-        (&["check", "/no/such/file"], "/no/such/file: line 1: it cannot be read"),
+        (&["check", "/no/such/file"], "/no/such/file: it cannot be read"),
         (&["check", "a", "b", "--json", "c"], "--json takes the result of one history"),
     ] {
         let mut command = command(arguments);

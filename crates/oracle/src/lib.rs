@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     evidence::{CountBounds, Disorder, Evidence, Leak, Sender, Sent, Subject},
     explainer::{Explainer, VIOLATIONS_KEPT, explained_alone},
-    occupancy::{Holder, LongestWait, Occupancy, Offered, SEATED_MAX, Seated, Seating, WaitingStart},
+    occupancy::{Holder, LongestWait, Occupancy, Offered, SEATED_MAX, Seated, Seating, WAITING_MAX, WaitingStart},
     order::{Answer, Taken},
     states::State,
     violation::{Place, Purpose, Violation, ViolationKind},

@@ -24,7 +24,7 @@ use self::{
 };
 pub use self::{
     offered::Offered,
-    seating::{SEATED_MAX, Seated, Seating, WaitingStart},
+    seating::{SEATED_MAX, Seated, Seating, WAITING_MAX, WaitingStart},
     wait::{Holder, LongestWait},
 };
 use crate::{Evidence, Place, Violation, ViolationKind, history::Entry, ms, nanos};

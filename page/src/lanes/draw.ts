@@ -37,7 +37,7 @@ const NARROW = 4;
 const FILLS: Readonly<Record<string, ColourName>> = {
     ended: "held",
     replaced: "held",
-    idle: "waiting",
+    idle: "idle",
     rejected: "other",
     cut: "other",
     open: "other",
@@ -114,6 +114,21 @@ function drawGaps(context: CanvasRenderingContext2D, { model, layout, colours, s
         context.stroke();
         context.restore();
     }
+}
+
+/** The lanes that there are: a model that is loaded anew may have more or fewer slots. */
+function drawLanes(context: CanvasRenderingContext2D, { model, layout, span }: Scene, scale: Scale): void {
+    const last = model.stretches.length - 1;
+    model.stretches.forEach(({ from_us: from, until_us: until, lanes }, place) => {
+        const left = place === 0 ? layout.left : Math.max(layout.left, scale.x(from));
+        const right = place === last ? layout.width : Math.min(layout.width, scale.x(until));
+        if (until < span.from || from > span.until || right <= left) {
+            return;
+        }
+        for (let lane = layout.firstLane; lane < Math.min(lanes, layout.firstLane + layout.seen); lane += 1) {
+            context.fillRect(left, layout.laneTop(lane), right - left, layout.laneHeight - 3);
+        }
+    });
 }
 
 function drawWaits(context: CanvasRenderingContext2D, scene: Scene, scale: Scale): number {
@@ -219,10 +234,7 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene): Drawn {
     context.fillRect(0, 0, layout.width, layout.height);
     drawAxis(context, scene, scale);
     context.fillStyle = colours.raised;
-    for (let lane = 0; lane < layout.seen; lane += 1) {
-        const top = layout.lanes.top + lane * layout.laneHeight;
-        context.fillRect(layout.left, top, layout.plotWidth, layout.laneHeight - 3);
-    }
+    drawLanes(context, scene, scale);
     drawGaps(context, scene, scale);
     drawn.sequences += drawWaits(context, scene, scale);
     for (let lane = layout.firstLane; lane < Math.min(model.lanes.length, layout.firstLane + layout.seen); lane += 1) {

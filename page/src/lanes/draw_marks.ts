@@ -1,7 +1,8 @@
 /** Draws what happened at one moment: reaps, cancels, cuts, violations, restarts, phases and faults. */
 
-import { visible } from "../format.ts";
+import { cut, visible } from "../format.ts";
 import type { ColourName } from "../theme.ts";
+import { type MarkRow, markRowOf } from "./layout.ts";
 import type { Scale, Scene } from "./draw.ts";
 import { firstFrom } from "./track.ts";
 
@@ -12,7 +13,8 @@ export const MARKS: readonly { kind: string; letter: string; colour: ColourName;
         { kind: "cut", letter: "x", colour: "other", name: "stream cut", isOfServer: false },
         { kind: "cancel", letter: "c", colour: "other", name: "cancel", isOfServer: false },
         { kind: "reap", letter: "r", colour: "waiting", name: "idle limit frees the slot", isOfServer: false },
-        { kind: "restart", letter: "R", colour: "text", name: "restart", isOfServer: true },
+        { kind: "reload", letter: "L", colour: "text", name: "reload of the model", isOfServer: true },
+        { kind: "restart", letter: "R", colour: "text", name: "restart of the server", isOfServer: true },
         { kind: "fault", letter: "F", colour: "bad", name: "planted fault", isOfServer: true },
         { kind: "violation", letter: "!", colour: "bad", name: "violation", isOfServer: false },
     ];
@@ -65,20 +67,39 @@ function drawInLanes(
     context.stroke();
     context.setLineDash([]);
     context.lineWidth = 1;
-    if (mark.sequence === null && kind.kind === "phase") {
-        context.fillStyle = colours.muted;
-        context.fillText(visible(mark.text).slice(0, 24), x + 9, layout.marks.top + layout.marks.height / 2);
+}
+
+/** The names of the phases, each as far as there is room before the next one. */
+function drawPhases(context: CanvasRenderingContext2D, scene: Scene, scale: Scale): void {
+    const { model, layout, span, colours } = scene;
+    const band = layout.markRows.get("phase");
+    const its = model.marks.get("phase");
+    if (band === undefined || its === undefined) {
+        return;
     }
+    its.at.forEach((from, place) => {
+        const until = its.at[place + 1] ?? span.until;
+        if (until < span.from || from > span.until) {
+            return;
+        }
+        const left = Math.max(layout.left, scale.x(from)) + (from < span.from ? 2 : 9);
+        const right = Math.min(layout.width, scale.x(until)) - 9;
+        context.fillStyle = colours.text;
+        const words = visible(model.mark(its.indexes[place] ?? 0).text);
+        context.fillText(cut(words, Math.floor((right - left) / 6.5)), left, band.top + band.height / 2);
+    });
 }
 
 export function drawMarks(context: CanvasRenderingContext2D, scene: Scene, scale: Scale): void {
     const { model, layout, span, colours } = scene;
-    const middle = layout.marks.top + layout.marks.height / 2;
+    drawPhases(context, scene, scale);
     for (const kind of MARKS) {
         const its = model.marks.get(kind.kind);
-        if (its === undefined) {
+        const band = layout.markRows.get(markRowOf(kind.kind));
+        if (its === undefined || band === undefined) {
             continue;
         }
+        const middle = band.top + band.height / 2;
         const first = firstFrom(its.at, span.from);
         const last = firstFrom(its.at, span.until);
         if (last - first <= IN_LANES_MAX) {
@@ -94,9 +115,9 @@ export function drawMarks(context: CanvasRenderingContext2D, scene: Scene, scale
     }
 }
 
-/** The index of the mark that is nearest to a moment, within `near` µs; those drawn last come first. */
-export function markAt(scene: Scene, time: number, near: number): number | null {
-    for (const { kind } of [...MARKS].reverse()) {
+/** The index of the mark of a row that is nearest to a moment, within `near` µs; those drawn last come first. */
+export function markAt(scene: Scene, row: MarkRow, time: number, near: number): number | null {
+    for (const { kind } of MARKS.filter((its) => markRowOf(its.kind) === row).reverse()) {
         const its = scene.model.marks.get(kind);
         const place = its === undefined ? 0 : firstFrom(its.at, time - near);
         if (its !== undefined && (its.at[place] ?? Infinity) <= time + near) {

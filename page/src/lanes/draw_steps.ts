@@ -34,6 +34,8 @@ export function drawSteps(
 ): number {
     const { model, colours } = scene;
     const count = model.stepRange(row)?.count ?? 0;
+    // Dark letters cannot be read on the red of a sequence with a violation.
+    const ink = model.violationsOf(row) > 0 ? colours.surface : colours["held-text"];
     let drawn = 0;
     let last = -Infinity;
     context.save();
@@ -52,18 +54,18 @@ export function drawSteps(
             continue;
         }
         const isFine = step.outcome === "completed";
-        context.fillStyle = colours["held-text"];
+        context.fillStyle = ink;
         context.globalAlpha = 0.25;
         const from = Math.max(sent, last, box.left);
         context.fillRect(from, box.top + box.height - 4, Math.max(1, x - from), 3);
         context.globalAlpha = 1;
-        context.fillStyle = isFine ? colours["held-text"] : colours.bad;
+        context.fillStyle = isFine || model.violationsOf(row) > 0 ? ink : colours.bad;
         context.globalAlpha = isFine ? 0.6 : 1;
         context.fillRect(x - 1, box.top, isFine ? 1 : 2, box.height);
         context.globalAlpha = 1;
         const room = x - Math.max(last, box.left) - 8;
         if (room >= VALUES_FROM) {
-            context.fillStyle = colours["held-text"];
+            context.fillStyle = ink;
             context.fillText(
                 cut(visible(stepLabel(step)), Math.floor(room / 6.5)),
                 x - room - 2,

@@ -5,7 +5,7 @@ import { colours, onColours, onFrame, onWidth, sized } from "../theme.ts";
 import { type Scene, Scale, draw, spanText } from "./draw.ts";
 import { Layout } from "./layout.ts";
 import type { LaneModel } from "./model.ts";
-import { type Links, sentence, show } from "./panel.ts";
+import { type ViolationLink, sentence, show } from "./panel.ts";
 import { hit } from "./hit.ts";
 import { Pointers } from "./pointers.ts";
 import { neighbourOf, nearestTo } from "./keys.ts";
@@ -48,7 +48,7 @@ export class LanesFigure {
 
     constructor(
         private readonly model: LaneModel,
-        private readonly violationLink: Links["violation"],
+        private readonly violationLink: ViolationLink,
     ) {
         this.span = new Span(model.data.from_us, model.until);
         this.layout = new Layout(model, 600, 0);

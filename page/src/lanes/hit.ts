@@ -40,8 +40,9 @@ export function hit(scene: Scene, x: number, y: number): Hit {
     }
     const time = scale.at(x);
     const near = NEAR * scale.usPerPixel;
-    if (layout.isInMarks(y)) {
-        const index = markAt(scene, time, 8 * scale.usPerPixel);
+    const markRow = layout.markRowAt(y);
+    if (markRow !== null) {
+        const index = markAt(scene, markRow, time, 8 * scale.usPerPixel);
         const mark = index === null ? null : model.mark(index);
         return {
             row: mark?.sequence ?? null,

@@ -1,6 +1,6 @@
 /** The sequences of a run with their slots, indexed for drawing and for finding. */
 
-import type { LaneData } from "../data.ts";
+import type { LaneData, Stretch } from "../data.ts";
 import { Track, packed } from "./track.ts";
 
 /** The most rows of the backlog that are drawn. */
@@ -52,6 +52,8 @@ export class LaneModel {
     readonly marks: ReadonlyMap<string, { at: Float64Array; indexes: Int32Array }>;
     /** The last moment of the data. */
     readonly until: number;
+    /** The spans in which the server had one model loaded all the time, at least one. */
+    readonly stretches: readonly Stretch[];
 
     private byName: Map<string, number> | null = null;
     private byId: Map<string, number[]> | null = null;
@@ -85,6 +87,9 @@ export class LaneModel {
         this.waitsLeftOut = waits.left.length;
         this.marks = this.marksByKind();
         this.until = Math.max(data.until_us, data.from_us + 1);
+        const { slots, told, from_us } = data;
+        const whole: Stretch = { from_us, until_us: this.until, slots, told, lanes: data.lanes };
+        this.stretches = data.stretches.length > 0 ? data.stretches : [whole];
     }
 
     private marksByKind(): Map<string, { at: Float64Array; indexes: Int32Array }> {

@@ -1,6 +1,6 @@
 /** The panel of one sequence: what became of it, and its steps with values and latencies. */
 
-import { type Child, button, fill, h, link, table } from "../dom.ts";
+import { type Cell, type Child, button, fill, h, link, tableOfUsed } from "../dom.ts";
 import { counted, duration, moment } from "../format.ts";
 import type { LaneModel, Step } from "./model.ts";
 
@@ -22,8 +22,23 @@ export interface Links {
     /** Chooses another sequence. */
     choose: (row: number) => void;
     close: () => void;
-    /** The ID of the element of a violation; `null` where the page has none. */
-    violation: (index: number) => string | null;
+    violation: ViolationLink;
+}
+
+/** The element of a violation, and the violation in a few words; `null` where the page has none. */
+export type ViolationLink = (index: number) => { id: string; words: string } | null;
+
+/** How a sequence ended: of one that the server rejected later, at which step. */
+function endWords(model: LaneModel, row: number): string {
+    const end = model.endOf(row);
+    const count = end === "rejected" && model.heldAt(row) !== null ? (model.stepRange(row)?.count ?? 0) : 0;
+    for (let place = 0; place < count; place += 1) {
+        const step = model.step(row, place);
+        if (step !== null && step.outcome !== "completed") {
+            return `the server rejected step ${step.number + 1} of it`;
+        }
+    }
+    return count > 0 ? "the server rejected a later step of it" : (ENDS[end] ?? end);
 }
 
 function fact(name: string, ...value: Child[]): HTMLElement {
@@ -34,7 +49,12 @@ function fact(name: string, ...value: Child[]): HTMLElement {
 export function sentence(model: LaneModel, row: number): string {
     const held = model.heldAt(row);
     const lane = model.laneOf(row);
-    const where = lane === null ? "never certainly had a slot" : `${model.data.told ? "slot" : "lane"} ${lane}`;
+    const where =
+        lane === null
+            ? held === null
+                ? "never certainly had a slot"
+                : "slot not known"
+            : `${model.data.told ? "slot" : "lane"} ${lane}`;
     const found = model.violationsOf(row);
     return [
         `correlation ID ${model.idOf(row)}, sequence ${model.nameOf(row)}`,
@@ -43,24 +63,28 @@ export function sentence(model: LaneModel, row: number): string {
         `START sent at ${moment(model.beginOf(row), 1000)}`,
         `waited ${duration(model.waitEnd(row) - model.beginOf(row))}`,
         held === null ? null : `held ${duration(model.overAt(row) - held)}`,
-        ENDS[model.endOf(row)] ?? model.endOf(row),
+        endWords(model, row),
         found > 0 ? counted(found, "violation") : null,
     ]
         .filter((part) => part !== null)
         .join(", ");
 }
 
-function stepRow(model: LaneModel, step: Step, row: number): Child[] {
+function stepRow(model: LaneModel, step: Step, row: number): Cell[] {
     const flags = [step.isStart && "START", step.isEnd && "END"].filter((flag) => flag !== false).join(" ");
+    const isError = step.outcome !== "completed" && step.answer !== null;
+    const short = (words: string): Cell => ({ cell: words, class: "short" });
+    const figure = (words: string): Cell => ({ cell: words, class: "number" });
     return [
-        step.requestId,
-        flags,
-        step.value === null ? "–" : String(step.value),
-        step.answer === null ? "–" : String(step.answer),
-        step.outcome,
-        `+${duration(step.sentAt - model.beginOf(row))}`,
-        step.took === null ? "no response" : duration(step.took),
-        step.slot === null ? "–" : String(step.slot),
+        short(step.requestId),
+        short(flags),
+        short(step.value === null ? "–" : String(step.value)),
+        short(isError ? "error" : step.answer === null ? "–" : String(step.answer)),
+        short(step.outcome),
+        figure(`+${duration(step.sentAt - model.beginOf(row))}`),
+        figure(step.took === null ? "no response" : duration(step.took)),
+        figure(step.slot === null ? "–" : String(step.slot)),
+        isError ? { cell: String(step.answer), class: "words" } : "",
     ];
 }
 
@@ -72,8 +96,8 @@ function steps(model: LaneModel, row: number, most: number): Child[] {
     const rows = Array.from({ length: Math.min(range.count, most) }, (_, place) => model.step(row, place))
         .filter((step) => step !== null)
         .map((step) => stepRow(model, step, row));
-    const head = ["request", "flags", "value", "response", "outcome", "sent after START", "latency", "slot"];
-    return [table(`Steps of sequence ${model.nameOf(row)}`, head, rows, 5)];
+    const head = ["request", "flags", "value", "response", "outcome", "sent after START", "latency", "slot", "error"];
+    return [tableOfUsed(`Steps of sequence ${model.nameOf(row)}`, head, rows)];
 }
 
 /** The violations that name a sequence, as links. */
@@ -82,9 +106,9 @@ function violations(model: LaneModel, row: number, links: Links): Child[] {
     for (const index of model.marks.get("violation")?.indexes ?? []) {
         const mark = model.mark(index);
         if (mark.sequence === row && mark.violation !== null) {
-            const id = links.violation(mark.violation);
-            const words = mark.text === "" ? `violation ${mark.violation + 1}` : mark.text;
-            found.push(h("li", {}, id === null ? words : link(id, words)));
+            const its = links.violation(mark.violation);
+            const words = `violation ${mark.violation + 1}, which the result does not list`;
+            found.push(h("li", {}, its === null ? words : link(its.id, its.words)));
         }
     }
     return found.length === 0 ? [] : [h("h5", {}, "Violations"), h("ul", {}, ...found)];
@@ -135,8 +159,11 @@ export function show(panel: HTMLElement, model: LaneModel, row: number, links: L
             "dl",
             { class: "facts" },
             fact("pattern", model.patternOf(row)),
-            fact("end", ENDS[model.endOf(row)] ?? model.endOf(row)),
-            fact(model.data.told ? "slot" : "drawn in lane", lane ?? "it never certainly had one"),
+            fact("end", endWords(model, row)),
+            fact(
+                model.data.told ? "slot" : "drawn in lane",
+                lane ?? (held === null ? "it never certainly had one" : "not known"),
+            ),
             fact("START sent", moment(model.beginOf(row), 1000)),
             fact("wait for the response to START", duration(model.waitEnd(row) - model.beginOf(row))),
             fact("slot certainly held", held === null ? "never" : duration(model.overAt(row) - held)),

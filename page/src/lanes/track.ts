@@ -43,6 +43,22 @@ export class Track {
         return this.rows.length;
     }
 
+    /** The same without the rows that begin before a time. */
+    from(time: number): Track {
+        const place = firstFrom(this.starts, time);
+        if (place === 0) {
+            return this;
+        }
+        const rows = this.rows.slice(place);
+        const of = new Map([...rows].map((row, index) => [row, place + index]));
+        const at = (times: Float64Array, row: number): number => times[of.get(row) ?? 0] ?? 0;
+        return new Track(
+            [...rows],
+            (row) => at(this.starts, row),
+            (row) => at(this.ends, row),
+        );
+    }
+
     /** The index of the first row that is not over before `time`, found by binary search. */
     firstReaching(time: number): number {
         return firstFrom(this.reach, time);

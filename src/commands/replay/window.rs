@@ -29,6 +29,8 @@ const RUNS: NonZeroU32 = NonZeroU32::new(10).expect("it is not zero");
 const GAPS_MAX: usize = 40;
 /// How long after one run the next one begins that goes on at the same time, so that what they send does not make each other late.
 const APART: Duration = Duration::from_millis(150);
+/// About so many lengths of a gap are tried.
+const LENGTHS: u32 = 15;
 /// How often a measurement tells where it is.
 const TELL_EACH: Duration = Duration::from_secs(10);
 
@@ -69,6 +71,9 @@ impl Stage<'_> {
         let runs = args.runs.unwrap_or(RUNS).get();
         let mut beside = Beside::default();
         let (before, ended) = self.fails_at_all(failure, runs.saturating_mul(2), began, &mut beside)?;
+        if ended.is_none() {
+            self.tell_how_long(failure, gaps.len(), runs, began.elapsed() / before.runs.max(1));
+        }
         let execution_us = beside.execution_us(failure);
         let mut search = Search::new(gaps.clone(), runs, execution_us, failure.seed);
         let ended = match ended {
@@ -97,6 +102,23 @@ impl Stage<'_> {
             file.write(&result.to_json()).map_err(CommandFailure::wrong_input)?;
         }
         Ok(result.exit_code())
+    }
+
+    /// Says how long the measurement takes where that is longer than it may, and what shortens it.
+    fn tell_how_long(&self, failure: &Failure, gaps: usize, runs: u32, each: Duration) {
+        let together = if self.may_run_together(failure) { TOGETHER } else { 1 };
+        let all = u32::try_from(gaps).unwrap_or(u32::MAX).saturating_mul(LENGTHS).saturating_mul(runs) / together;
+        let (takes, limit) = (each.saturating_mul(all), self.args.time_limit);
+        if !self.args.quiet && takes > limit {
+            let minutes = |time: Duration| time.as_secs().div_ceil(60);
+            say_error(&format!(
+                "a run takes {:.1} s, so {} take about {} min, and --time-limit is {} min: measure one gap (--gap N), or with fewer runs (-n)",
+                each.as_secs_f64(),
+                counted(gaps as u64, "gap"),
+                minutes(takes),
+                minutes(limit)
+            ));
+        }
     }
 
     /// Whether all runs meet the same server, with what the ones before have left in it.

@@ -15,7 +15,7 @@ use crate::{
     run::{Arrived, End, Growth, Health, NotReady, PhaseSpan, Ranks, Restarts, RunResult, ServerMemory},
 };
 use oracle::{
-    Holder, LongestWait,
+    Holder, LongestWait, ViolationKind,
     golden::{Golden, Output, Repeated},
 };
 use wire::transport::GoAways;
@@ -23,10 +23,33 @@ use workload::wording::counted;
 
 /// The rows of a run, in the order of the text report.
 pub(in crate::report) fn checks(summary: &Summary, extent: Extent) -> Vec<Check> {
-    let mut rows: Vec<_> = summary.embedded.iter().flatten().map(|its| planted(its, summary.is_found())).collect();
+    let mut rows: Vec<_> = responses(summary).filter(|_| extent != Extent::Short).into_iter().collect();
+    rows.extend(summary.embedded.iter().flatten().map(|its| planted(its, summary.is_found())));
     rows.extend(missed_claims(summary));
     rows.extend(if extent == Extent::Short { asked_for(summary) } else { basis(summary, extent) });
     rows
+}
+
+/// What the responses came to, beside the other checks, where there are violations.
+fn responses(summary: &Summary) -> Option<Check> {
+    let tally = &summary.result.tally;
+    let total = tally.total();
+    let of_others = |kind: &ViolationKind| CheckName::ALL.into_iter().any(|check| check.finds().contains(kind));
+    let found: Vec<_> = tally.violations.iter().filter(|(kind, _)| !of_others(kind)).collect();
+    let kinds: Vec<_> = found.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    let count = found.iter().map(|(_, count)| **count).sum();
+    let judged = total.answered().saturating_sub(total.unjudged);
+    let of = if total.unjudged > 0 {
+        format!("{judged} of {} judged", total.answered())
+    } else {
+        format!("{judged} judged")
+    };
+    let check = if found.is_empty() {
+        Check::passed(CheckName::Responses, format!("{of}, no violations"))
+    } else {
+        Check::failed(CheckName::Responses, format!("{of}, {}: {}", counted(count, "violation"), kinds.join(", ")))
+    };
+    (!tally.violations.is_empty()).then_some(check)
 }
 
 /// What a flag asked for, and the run missed: the short report is not silent about that.
@@ -103,7 +126,9 @@ fn basis(summary: &Summary, extent: Extent) -> Vec<Check> {
         ));
     }
     lines.extend(repeated(result));
-    lines.extend(phases(&result.phases));
+    let populations = &summary.scenario.populations;
+    let has_workers = |phase: &str| populations.iter().any(|its| its.phase.as_deref() == Some(phase));
+    lines.extend(phases(&result.phases, has_workers));
     lines.extend(result.arrived.iter().map(arrived));
     lines.extend(tally.pacing.iter().flat_map(|pacing| paced(pacing)));
     let kept = result.thresholds.iter().filter(|found| found.measured && !found.missed);
@@ -270,14 +295,16 @@ pub(in crate::report) fn idle_limit(found: &IdleSearch) -> Option<Check> {
 }
 
 /// When the phases were, and what was done to the server.
-pub(in crate::report) fn phases(phases: &[PhaseSpan]) -> Vec<Check> {
+pub(in crate::report) fn phases(phases: &[PhaseSpan], has_workers: impl Fn(&str) -> bool) -> Vec<Check> {
     let seconds = |us: u64| Duration::from_micros(us).as_secs_f64();
-    let line = |PhaseSpan { name, began_us, ended_us, server }: &PhaseSpan| {
+    let line = |PhaseSpan { name, began_us, ended_us, server, .. }: &PhaseSpan| {
         let server = server.as_ref().map_or_else(String::new, |done| format!("; before it, {done}"));
-        Check::noted(
-            CheckName::Phases,
-            format!("{name}: from {:.1} to {:.1} s{server}", seconds(*began_us), seconds(*ended_us)),
-        )
+        let when = if has_workers(name) {
+            format!("from {:.1} to {:.1} s", seconds(*began_us), seconds(*ended_us))
+        } else {
+            format!("at {:.1} s, no population works in it alone", seconds(*began_us))
+        };
+        Check::noted(CheckName::Phases, format!("{name}: {when}{server}"))
     };
     phases.iter().map(line).collect()
 }

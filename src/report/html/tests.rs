@@ -14,7 +14,7 @@ fn data(page: &[u8]) -> (String, Value) {
 fn what_a_server_says_stays_a_text() {
     let evil = "</script><script>alert(1)</script><!-- & \" ' \u{2028}\u{2029}\u{0}";
     let part = Part::of(evil.to_owned(), json!({ "violations": [], "note": evil }));
-    let (text, value) = data(&to_html(&[part], None));
+    let (text, value) = data(&to_html(&[part], Ok(None)));
     assert_eq!(value["results"][0]["document"]["note"], evil);
     assert_eq!(value["results"][0]["name"], evil);
     assert!(!text.contains(['<', '>', '&', '\u{2028}', '\u{2029}', '\u{0}']), "{text}");
@@ -29,13 +29,13 @@ fn the_kinds_and_causes_that_occur_are_explained() {
     let in_a_hunt = json!({ "findings": [{ "kind": "wrong-sum", "cause": null, "result": run }, { "result": null }] });
     let of_a_hunt = json!({ "findings": [{ "kind": "wrong-sum", "cause": "wrong-arithmetic", "result": null }] });
     for document in [run.clone(), in_a_suite, in_a_search, in_a_hunt, of_a_hunt] {
-        let (_, value) = data(&to_html(&[Part::of("x".to_owned(), document)], None));
+        let (_, value) = data(&to_html(&[Part::of("x".to_owned(), document)], Ok(None)));
         let text = value["kinds"]["wrong-sum"]["text"].as_str().expect("a text");
         assert!(text.contains("\n- Usual causes: ") && !text.contains("]("), "{text}");
         assert!(value["causes"]["wrong-arithmetic"]["what"].as_str().expect("a text").ends_with('.'));
     }
     let unknown = json!({ "violations": [{ "kind": "of-a-later-version" }, 3, { "kind": 5 }] });
-    let (_, value) = data(&to_html(&[Part::of("x".to_owned(), unknown)], None));
+    let (_, value) = data(&to_html(&[Part::of("x".to_owned(), unknown)], Ok(None)));
     assert_eq!((&value["kinds"], &value["causes"]), (&json!({}), &json!({})));
 }
 

@@ -152,10 +152,13 @@ fn connections_and_waits() -> String {
         name: "second".to_owned(),
         began_us: 1_000_000,
         ended_us: 2_000_000,
+        server_from_us: None,
         server: server.map(|action| format!("{}, in 20 ms", action.done())),
     };
     let actions = [Reload, ReloadDirect, ReloadOldest, Restart].map(Some);
-    all.extend(phases(&[None].into_iter().chain(actions).map(span).collect::<Vec<_>>()));
+    let spans: Vec<_> = [None].into_iter().chain(actions).map(span).collect();
+    all.extend(phases(&spans, |_| true));
+    all.extend(phases(&spans[..1], |_| false));
     lines(&all)
 }
 

@@ -39,7 +39,7 @@ pub fn is_history(beginning: &[u8]) -> bool {
 /// What is wrong with a history, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The line, from 1.
+    /// The line, from 1; 0 where the file could not be read at all.
     pub line: u64,
     /// What is wrong.
     pub problem: String,
@@ -49,7 +49,7 @@ pub struct Damage {
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.problem)
+        if self.line == 0 { f.write_str(&self.problem) } else { write!(f, "line {}: {}", self.line, self.problem) }
     }
 }
 
@@ -118,7 +118,7 @@ impl Reader {
     /// When it cannot be read, is no history, or one of another version.
     pub fn open(path: &Path) -> Result<(Self, Value), Damage> {
         let source = open(path).map_err(|error| Damage {
-            line: 1,
+            line: 0,
             problem: format!("it cannot be read: {error}"),
             is_cut_off: false,
         })?;

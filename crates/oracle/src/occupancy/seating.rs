@@ -9,7 +9,7 @@ use workload::{
 /// The most sequences with a slot that are told.
 pub const SEATED_MAX: usize = 64;
 /// The most STARTs without a response that are told.
-const WAITING_MAX: usize = 16;
+pub const WAITING_MAX: usize = 16;
 
 /// Who has a slot and who waits for one, as far as that is certain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
