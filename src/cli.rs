@@ -30,7 +30,6 @@ use std::{
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
-pub(crate) use self::{endpoint::PID_VARIABLE, ranks::is_one_of_several};
 use self::values::{arrivals, milliseconds, whole, whole_seconds, workers};
 pub use self::{
     access::AccessArgs,
@@ -52,6 +51,7 @@ pub use self::{
     soak::SoakArgs,
     usage::problem,
 };
+pub(crate) use self::{endpoint::PID_VARIABLE, ranks::is_one_of_several};
 use crate::{
     limit::Range,
     report::{Extent, Format},

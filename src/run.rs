@@ -42,8 +42,8 @@ pub use crate::recorder::{PastSecond, PatternCounts, Patterns, Violating};
 use crate::{
     frame::{HistoryPlan, HistoryWritten},
     preflight::{Hints, Preflight},
-    ranks::Lead,
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, accounting::Baseline},
+    ranks::Lead,
     recorder::{Found, Series, Tally},
 };
 use oracle::{
@@ -57,7 +57,6 @@ use workload::{
     share::Share,
 };
 
-pub(crate) use self::{disturbance::cannot_disturb, origin::host_name, part::Part};
 #[cfg(test)]
 pub(crate) use self::resources::too_few_files;
 pub(crate) use self::resources::{cpu_us, memory_now};
@@ -74,6 +73,7 @@ pub use self::{
     resources::Memory,
     so_far::{Asked, Glance, SoFar},
 };
+pub(crate) use self::{disturbance::cannot_disturb, origin::host_name, part::Part};
 
 /// How often the run is looked at.
 pub(super) const TICK: Duration = Duration::from_millis(100);

@@ -192,7 +192,9 @@ impl Judged<'_> {
     /// have gone on for longer than is known.
     pub(crate) fn missed_claims(&self) -> Vec<Reached> {
         let RunResult { interrupted, broken_off, end, tally, thresholds, .. } = self.result;
-        let is_cut_short = broken_off.is_some() || self.result.lost_rank().is_some() || thresholds.iter().any(|found| found.ended_the_run);
+        let is_cut_short = broken_off.is_some()
+            || self.result.lost_rank().is_some()
+            || thresholds.iter().any(|found| found.ended_the_run);
         let is_done = *end == End::Known && *interrupted == Interrupted(false) && !is_cut_short;
         if !is_done || tally.violation_count() > 0 {
             return Vec::new();

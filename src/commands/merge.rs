@@ -16,7 +16,8 @@ use crate::{
 pub(super) fn merge(args: &ReportArgs, folder: &Path) -> Result<u8, Failure> {
     let results = [(Format::Json, &args.json), (Format::Html, &args.html), (Format::Junit, &args.junit)];
     let results = results.into_iter().filter_map(|(format, path)| Some((format, path.clone()?))).collect();
-    let files = Files::check(&FileArgs { results: ResultArgs(results), failure: None }).map_err(Failure::wrong_input)?;
+    let files =
+        Files::check(&FileArgs { results: ResultArgs(results), failure: None }).map_err(Failure::wrong_input)?;
     let shown = folder.display();
     let paths = RankFile::in_folder(folder).map_err(|error| {
         Failure::wrong_input(format!("cannot read {shown}: {error}; give the folder of --results of a run"))

@@ -53,13 +53,16 @@ const UNKNOWN: u8 = 3;
 const COULD_NOT_TEST: u8 = 4;
 
 /// What is said where several processes do what one has to do alone.
-const ALONE: &str = "this command is the work of one process, and several were started together: start one (srun -n1, mpiexec -n 1)";
+const ALONE: &str =
+    "this command is the work of one process, and several were started together: start one (srun -n1, mpiexec -n 1)";
 
 /// Reads the command line and does what it says.
 pub fn main() -> ExitCode {
     signals::keep_from_ending();
     let code = match Cli::read() {
-        Ok(Cli { command: Some(command), .. }) if command.sends() && is_one_of_several() => Err(Failure::wrong_input(ALONE)),
+        Ok(Cli { command: Some(command), .. }) if command.sends() && is_one_of_several() => {
+            Err(Failure::wrong_input(ALONE))
+        }
         Ok(Cli { command: Some(Command::Plan(args)), .. }) => plan::print(&args),
         Ok(Cli { command: Some(Command::Check(args)), .. }) => check::check(&args),
         Ok(Cli { command: Some(Command::Compare(args)), .. }) => compare::compare(&args),

@@ -16,7 +16,12 @@ use crate::{
     ranks::{FromLeader, Joined, Lead, Leader, Members, Place, RankError, RankFile, any_name, cannot_be_shared, join},
     run::{Followed, RunResult, Setup, follow},
 };
-use workload::{scenario::Scenario, share::{Share, of_attempt}, whole_file::write_whole, wording::counted};
+use workload::{
+    scenario::Scenario,
+    share::{Share, of_attempt},
+    whole_file::write_whole,
+    wording::counted,
+};
 
 /// What a rank's exit says of a run that another one leads: its own verdict is rank 0's.
 const DONE: u8 = 0;
@@ -81,7 +86,10 @@ fn attempt(args: &RankArgs, place: &Place, folder: &Path) -> Result<u32, Command
     let attempt = args.attempt.unwrap_or_else(|| before.map_or(0, |before| before + 1).max(place.restarts));
     let written = fs::create_dir_all(folder).and_then(|()| write_whole(&path, |file| writeln!(file, "{attempt}")));
     written.map_err(|error| {
-        CommandFailure::wrong_input(format!("cannot write {}: {error}; name another folder (--results DIR)", path.display()))
+        CommandFailure::wrong_input(format!(
+            "cannot write {}: {error}; name another folder (--results DIR)",
+            path.display()
+        ))
     })?;
     Ok(attempt)
 }
@@ -160,7 +168,10 @@ async fn follow_all(place: &Place, mut leader: Leader) -> Result<u8, CommandFail
         let where_it_is = match file {
             Ok(path) => {
                 let folder = path.parent().unwrap_or(&path).display().to_string();
-                format!("what this rank measured is in {}: 'sequence-stress report --merge {folder}' shows it", path.display())
+                format!(
+                    "what this rank measured is in {}: 'sequence-stress report --merge {folder}' shows it",
+                    path.display()
+                )
             }
             Err(why) => format!("what this rank measured is lost: {why}"),
         };
@@ -175,12 +186,16 @@ async fn follow_all(place: &Place, mut leader: Leader) -> Result<u8, CommandFail
             }
         };
         match said {
-            Ok(FromLeader::Run(order)) => match follow(*order, &mut leader, program.clone(), &mut interrupts).await {
-                Followed::Done { problem: None } => {}
-                Followed::Done { problem: Some(why) } => say_error(&format!("rank {rank}: {why}; rank 0 has what it measured")),
-                Followed::Failed(why) => say_error(&format!("rank {rank}: {why}")),
-                Followed::Orphaned { why, file } => return Err(gone(&why, file)),
-            },
+            Ok(FromLeader::Run(order)) => {
+                match Box::pin(follow(*order, &mut leader, program.clone(), &mut interrupts)).await {
+                    Followed::Done { problem: None } => {}
+                    Followed::Done { problem: Some(why) } => {
+                        say_error(&format!("rank {rank}: {why}; rank 0 has what it measured"));
+                    }
+                    Followed::Failed(why) => say_error(&format!("rank {rank}: {why}")),
+                    Followed::Orphaned { why, file } => return Err(gone(&why, file)),
+                }
+            }
             Ok(FromLeader::Done { is_whole }) => {
                 leader.finish().await;
                 return Ok(if is_whole { DONE } else { UNKNOWN });

@@ -90,19 +90,8 @@ fn stress_once(args: &StressArgs, party: Option<&Party>) -> Result<u8, CommandFa
         party.give_each_rank_a_worker(&scenario)?;
         scenario = party.fit(scenario)?;
     }
-    let history = args.history.history.as_deref();
-    let named = args.files.named().chain(history.map(|path| ("history", path))).chain(args.expect.files());
-    check_different(named).map_err(CommandFailure::wrong_input)?;
-    let files = Files::check(&args.files).map_err(CommandFailure::wrong_input)?;
-    let is_kept = files.have_results();
-    if args.soak.checkpoint.is_some() && !is_kept {
-        return Err(CommandFailure::wrong_input(NO_CHECKPOINT));
-    }
-    history.map(check_history_file).transpose().map_err(CommandFailure::wrong_input)?;
-    // A page shows what a history tells.
-    let is_shown = files.page().is_some();
-    let scratch = files.page().filter(|_| args.history.history.is_none()).map(Scratch::beside);
-    let scratch = scratch.transpose().map_err(CommandFailure::wrong_input)?;
+    let (files, scratch) = checked_files(args).map_err(CommandFailure::wrong_input)?;
+    let (is_kept, is_shown) = (files.have_results(), files.page().is_some());
     if args.verbose {
         show_each_step();
     }
@@ -185,7 +174,7 @@ fn stress_once(args: &StressArgs, party: Option<&Party>) -> Result<u8, CommandFa
         print(|out| write_verdict_again(&summary, extent, out));
     }
     github::show(|| summary.written());
-    let pictured = match (scratch, history.filter(|_| is_shown)) {
+    let pictured = match (scratch, args.history.history.as_deref().filter(|_| is_shown)) {
         (Some(scratch), _) => scratch.take(SCRATCH, golden.as_ref(), &summary),
         (None, Some(history)) => pictured(history, golden.as_ref(), summary.result.violations.iter().map(Accused::of)),
         (None, None) => Pictured::default(),
@@ -193,6 +182,20 @@ fn stress_once(args: &StressArgs, party: Option<&Party>) -> Result<u8, CommandFa
     let exit_code = files.write(&summary, &pictured, args.endpoint.server_setup(seed).as_ref(), args.quiet);
     exported.finish();
     Ok(exit_code)
+}
+
+/// The files that the run is to leave, each of which can be written, and where its history goes if only its page is to be left.
+fn checked_files(args: &StressArgs) -> Result<(Files, Option<Scratch>), String> {
+    let history = args.history.history.as_deref();
+    check_different(args.files.named().chain(history.map(|path| ("history", path))).chain(args.expect.files()))?;
+    let files = Files::check(&args.files)?;
+    if args.soak.checkpoint.is_some() && !files.have_results() {
+        return Err(NO_CHECKPOINT.to_owned());
+    }
+    history.map(check_history_file).transpose()?;
+    // A page shows what a history tells.
+    let scratch = files.page().filter(|_| history.is_none()).map(Scratch::beside).transpose()?;
+    Ok((files, scratch))
 }
 
 /// Has whoever sends SIGUSR1 get a verdict.

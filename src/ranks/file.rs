@@ -106,7 +106,8 @@ impl RankFile {
         let (Lead { run_id, attempt, scenario_name, replay, .. }, ranks, own) =
             (setup.lead.as_ref()?, result.ranks.as_ref()?, result.own.as_ref()?);
         let footer = Footer::new(result, &Kept::default());
-        let end = End { footer, longest_wait: result.longest_wait.clone(), ranks: ranks.clone(), embedded: setup.embedded };
+        let end =
+            End { footer, longest_wait: result.longest_wait.clone(), ranks: ranks.clone(), embedded: setup.embedded };
         Some(Self {
             format: FORMAT.to_owned(),
             version: VERSION,

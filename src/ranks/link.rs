@@ -101,23 +101,33 @@ pub(crate) enum FromLeader {
 pub(crate) enum FromMember {
     Hello(Hello),
     /// It is this time.
-    Pong { now: Moment },
+    Pong {
+        now: Moment,
+    },
     /// All connections of the run stand.
     Ready,
     /// The first request could go out at this moment of the run.
-    Began { at_ns: u64 },
+    Began {
+        at_ns: u64,
+    },
     /// How far it is.
     Progress(Box<Progress>),
     /// What was counted so far.
     Counted(Box<Tally>),
-    Seconds { seconds: Vec<Second> },
+    Seconds {
+        seconds: Vec<Second>,
+    },
     /// The server answers this rank no more.
-    ServerGone { why: String },
+    ServerGone {
+        why: String,
+    },
     Interrupted,
     /// The run is over for this rank.
     Ended(Box<Part>),
     /// The rank cannot carry out the run.
-    Failed { why: String },
+    Failed {
+        why: String,
+    },
 }
 
 /// A message, or what threads saw.

@@ -185,7 +185,8 @@ async fn tell(way: &Way, whereabouts: &Whereabouts, meeting: &Meeting) -> Result
         }
         Way::File(path) => {
             let text = serde_json::to_vec(whereabouts).expect("its keys are texts");
-            let written = fs::create_dir_all(&meeting.folder).and_then(|()| write_whole(path, |file| file.write_all(&text)));
+            let written =
+                fs::create_dir_all(&meeting.folder).and_then(|()| write_whole(path, |file| file.write_all(&text)));
             written.map_err(|error| {
                 RankError::WrongInput(format!(
                     "rank 0 cannot write {}: {error}; name a folder that all ranks see (--results DIR)",
@@ -275,7 +276,9 @@ async fn greet(place: &Place, whereabouts: &Whereabouts) -> Result<Leader, Greet
 }
 
 #[cfg(unix)]
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, RankError> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, RankError> {
     let done = tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()));
     done.map_err(|why| {
         RankError::CouldNotMeet(format!(

@@ -42,7 +42,7 @@ pub(crate) struct Member {
 /// What comes of another rank.
 #[derive(Debug)]
 pub(crate) enum Said {
-    Said(FromMember),
+    Message(FromMember),
     Batch(crate::recorder::Batch),
     /// It is gone, for this reason; nothing more comes.
     Lost(String),
@@ -94,32 +94,26 @@ impl Members {
     ) -> Result<Self, RankError> {
         let of = place.share.of;
         let token: Arc<str> = token.into();
-        let (sender, mut taken) = mpsc::channel(16);
+        let (sender, mut arriving) = mpsc::channel(16);
         let door = tokio::spawn(open_door(listener, Arc::clone(&token), of, sender));
         let mut all: BTreeMap<u32, Taken> = BTreeMap::new();
         while all.len() + 1 < of.get() as usize {
-            match timeout_at(deadline, taken.recv()).await {
-                // One that was started again before the run takes the place of its predecessor.
-                Ok(Some(its)) => _ = all.insert(its.member.rank, its),
-                Ok(None) | Err(_) => {
-                    door.abort();
-                    return Err(RankError::CouldNotMeet(missing(of, &all, limit)));
-                }
-            }
+            let Ok(Some(its)) = timeout_at(deadline, arriving.recv()).await else {
+                door.abort();
+                return Err(RankError::CouldNotMeet(missing(of, &all, limit)));
+            };
+            // One that was started again before the run takes the place of its predecessor.
+            all.insert(its.member.rank, its);
         }
         // Whoever comes from now on is told that it is too late.
-        drop(taken);
+        drop(arriving);
         let (said, received) = mpsc::channel(MESSAGES);
         let members = all.into_values().enumerate().map(|(index, Taken { member, inbox })| {
             tokio::spawn(listen(index, inbox, said.clone()));
             tokio::spawn(keep_awake(member.outbox.clone()));
             member
         });
-        Ok(Self(Arc::new(Inner {
-            members: members.collect(),
-            said: Mutex::new(received),
-            lost: Locked::default(),
-        })))
+        Ok(Self(Arc::new(Inner { members: members.collect(), said: Mutex::new(received), lost: Locked::default() })))
     }
 
     pub(crate) fn all(&self) -> &[Member] {
@@ -190,22 +184,25 @@ fn missing(of: NonZeroU32, there: &BTreeMap<u32, Taken>, limit: Duration) -> Str
 }
 
 /// Takes in whoever comes, as long as somebody wants them; then sends them away.
-async fn open_door(listener: TcpListener, token: Arc<str>, of: NonZeroU32, taken: mpsc::Sender<Taken>) {
+async fn open_door(listener: TcpListener, token: Arc<str>, of: NonZeroU32, arrived: mpsc::Sender<Taken>) {
     loop {
         let Ok((connection, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let (token, taken) = (Arc::clone(&token), taken.clone());
-        tokio::spawn(async move { timeout(GREETING, receive(connection, &token, of, &taken)).await });
+        let (token, arrived) = (Arc::clone(&token), arrived.clone());
+        tokio::spawn(async move { timeout(GREETING, receive(connection, &token, of, &arrived)).await });
     }
 }
 
-async fn receive(connection: TcpStream, token: &str, of: NonZeroU32, taken: &mpsc::Sender<Taken>) {
+async fn receive(connection: TcpStream, token: &str, of: NonZeroU32, arrived: &mpsc::Sender<Taken>) {
     let Ok((mut inbox, outbox, sending)) = opened(connection) else { return };
     let Ok(FromMember::Hello(hello)) = inbox.message(GREETING).await else { return };
-    let refusal = if taken.is_closed() {
-        Some(format!("rank 0 is in the middle of a run: rank {} cannot join it; start all ranks again", hello.share.rank))
+    let refusal = if arrived.is_closed() {
+        Some(format!(
+            "rank 0 is in the middle of a run: rank {} cannot join it; start all ranks again",
+            hello.share.rank
+        ))
     } else {
         refusal(&hello, token, of)
     };
@@ -221,19 +218,25 @@ async fn receive(connection: TcpStream, token: &str, of: NonZeroU32, taken: &mps
     let offset = if is_same { offset.of_the_same_clock() } else { offset };
     let member = Member { rank: hello.share.rank, host: hello.host, offset, outbox };
     // Where nobody wants it any more its connection ends.
-    let _ = taken.send(Taken { member, inbox }).await;
+    let _ = arrived.send(Taken { member, inbox }).await;
 }
 
 fn refusal(hello: &Hello, token: &str, of: NonZeroU32) -> Option<String> {
     let Hello { version, share, .. } = hello;
     if version != VERSION {
-        return Some(format!("rank 0 is version {VERSION}, and rank {} is version {version}: use one version", share.rank));
+        return Some(format!(
+            "rank 0 is version {VERSION}, and rank {} is version {version}: use one version",
+            share.rank
+        ));
     }
     if hello.token != token {
         return Some("rank 0 belongs to another job".to_owned());
     }
     if share.of != of {
-        return Some(format!("rank 0 has {of} ranks, and rank {} has {}: give all the same number", share.rank, share.of));
+        return Some(format!(
+            "rank 0 has {of} ranks, and rank {} has {}: give all the same number",
+            share.rank, share.of
+        ));
     }
     (share.rank == 0).then(|| "there is a rank 0 already: number the ranks from 0 on, each once".to_owned())
 }
@@ -255,7 +258,7 @@ async fn listen(index: usize, mut inbox: Inbox, said: mpsc::Sender<(usize, Said)
     loop {
         let what = match inbox.envelope(SILENCE).await {
             Ok(Envelope::Said(FromMember::Pong { .. })) => continue,
-            Ok(Envelope::Said(message)) => Said::Said(message),
+            Ok(Envelope::Said(message)) => Said::Message(message),
             Ok(Envelope::Batch(batch)) => Said::Batch(batch),
             Err(why) => Said::Lost(why),
         };

@@ -57,7 +57,9 @@ pub fn merged(files: Vec<RankFile>) -> Result<Merged, String> {
     }
     let ranks = ranks(&first, &by_rank, conclusion.as_deref());
     let mut result = of_rank(&first, conclusion.as_deref(), series, violations);
-    by_rank.values().for_each(|file| result.add_part(&file.part));
+    for file in by_rank.values() {
+        result.add_part(&file.part);
+    }
     let own: u64 = by_rank.values().map(|file| file.part.iterations).sum();
     result.iterations = first.part.iterations + own;
     if let Some(Conclusion { footer, .. }) = conclusion.as_deref() {

@@ -69,13 +69,16 @@ impl Place {
     /// When they contradict themselves, in one line.
     pub fn find(told: &Told, variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
         let launcher = Launcher::ALL.into_iter().find(|launcher| {
-            *launcher != Launcher::ByHand && [launcher.row().rank, launcher.row().of].iter().all(|name| variable(name).is_some())
+            *launcher != Launcher::ByHand
+                && [launcher.row().rank, launcher.row().of].iter().all(|name| variable(name).is_some())
         });
         let launcher = if told.rank.is_some() { Launcher::ByHand } else { launcher.unwrap_or(Launcher::ByHand) };
         let names = launcher.row();
         let (rank, of) = match (told.rank, told.of) {
             (Some(rank), Some(of)) => (rank, of),
-            (Some(_), None) => return Err(format!("--rank needs the number of ranks: add --of N, or set {RANKS_VARIABLE}")),
+            (Some(_), None) => {
+                return Err(format!("--rank needs the number of ranks: add --of N, or set {RANKS_VARIABLE}"));
+            }
             (None, Some(_)) if launcher == Launcher::ByHand => {
                 return Err("--of needs the number of this rank: add --rank, from 0 on".to_owned());
             }
@@ -85,7 +88,8 @@ impl Place {
                     let text = variable(name).unwrap_or_default();
                     text.trim().parse::<u32>().map_err(|_| format!("{name}={text} is no number of {launcher}"))
                 };
-                let of = NonZeroU32::new(number(names.of)?).ok_or_else(|| format!("{}=0: there is no rank", names.of))?;
+                let of =
+                    NonZeroU32::new(number(names.of)?).ok_or_else(|| format!("{}=0: there is no rank", names.of))?;
                 (number(names.rank)?, told.unwrap_or(of))
             }
         };
@@ -130,7 +134,8 @@ mod tests {
 
     #[test]
     fn each_launcher_says_who_a_process_is() {
-        let slurm = [("SLURM_PROCID", "3"), ("SLURM_STEP_NUM_TASKS", "4"), ("SLURM_JOB_ID", "77"), ("SLURM_STEP_ID", "0")];
+        let slurm =
+            [("SLURM_PROCID", "3"), ("SLURM_STEP_NUM_TASKS", "4"), ("SLURM_JOB_ID", "77"), ("SLURM_STEP_ID", "0")];
         let ompi = [("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2")];
         assert_eq!(found(&slurm), Some((3, 4, Launcher::Slurm)));
         assert_eq!(found(&[("PMI_RANK", "0"), ("PMI_SIZE", "2")]), Some((0, 2, Launcher::Pmi)));

@@ -34,7 +34,7 @@ impl Pmi {
             return Err(format!("it rejects PMI-1: {answer}"));
         }
         let answer = pmi.ask("cmd=get_my_kvsname", "my_kvsname")?;
-        pmi.store = value(&answer, "kvsname").ok_or("it names no store")?.to_owned();
+        value(&answer, "kvsname").ok_or("it names no store")?.clone_into(&mut pmi.store);
         Ok(pmi)
     }
 
@@ -67,7 +67,11 @@ impl Pmi {
         let mut line = String::new();
         std::io::Read::take(&mut self.lines, LINE_MAX).read_line(&mut line).map_err(failed)?;
         let line = line.trim_end().to_owned();
-        if value(&line, "cmd") == Some(answer) { Ok(line) } else { Err(format!("'{request}' was answered by '{line}'")) }
+        if value(&line, "cmd") == Some(answer) {
+            Ok(line)
+        } else {
+            Err(format!("'{request}' was answered by '{line}'"))
+        }
     }
 }
 

@@ -74,7 +74,8 @@ mod tests {
     fn batch(at: u64, gap: Option<Gap>) -> Batch {
         let context = ContextId { worker: 3, context: 1 };
         let kind = EventKind::Opened(Connection::Own, Transport::GrpcStream);
-        let entry = Entry::new(Event { at, context, lane: Lane::FIRST, kind }, CorrelationId(7.try_into().expect("not zero")));
+        let entry =
+            Entry::new(Event { at, context, lane: Lane::FIRST, kind }, CorrelationId(7.try_into().expect("not zero")));
         let violations = vec![Violation::of_the_run(ViolationKind::Hang, at, Evidence::StillOpen)];
         Batch { gap, bytes: entry.memory(), entries: vec![entry], violations }
     }
@@ -83,7 +84,10 @@ mod tests {
     fn a_batch_is_read_back() {
         let sent = batch(5, Some(Gap { lost: 3, since: 1, until: 4 }));
         let got = Batch::read(&sent.write()).expect("a batch");
-        assert_eq!((got.gap, &got.entries, &got.violations, got.bytes), (sent.gap, &sent.entries, &sent.violations, sent.bytes));
+        assert_eq!(
+            (got.gap, &got.entries, &got.violations, got.bytes),
+            (sent.gap, &sent.entries, &sent.violations, sent.bytes)
+        );
         for bytes in [&b""[..], b"{}\nnothing\n", b"{\"gap\":{}}\n"] {
             assert!(Batch::read(bytes).is_err());
         }

@@ -108,7 +108,8 @@ impl Packed {
     /// When these are no such times.
     pub(super) fn read(bytes: Vec<u8>) -> Result<Self, String> {
         if !bytes.is_empty() {
-            let read: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| error.to_string())?;
+            let read: Histogram<u64> =
+                Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| error.to_string())?;
             let empty = Times::default();
             let is_ours = |of: fn(&Histogram<u64>) -> u64| of(&read) == of(&empty.0);
             if !is_ours(Histogram::low) || !is_ours(Histogram::high) || read.sigfig() != empty.0.sigfig() {

@@ -186,9 +186,8 @@ impl Tap {
     }
 
     fn lose_entries_of(&mut self, mut batch: Batch) {
-        let (first, last) = (batch.entries.first(), batch.entries.last());
-        let lost = batch.entries.len() as u64;
-        let gap = first.zip(last).map(|(first, last)| Gap { lost, since: first.at, until: last.at });
+        let ends = batch.entries.first().zip(batch.entries.last());
+        let gap = ends.map(|(first, last)| Gap { lost: batch.entries.len() as u64, since: first.at, until: last.at });
         batch.entries.clear();
         batch.bytes = 0;
         self.batch = batch;

@@ -60,7 +60,12 @@ pub enum Followed {
 }
 
 /// Carries out this rank's share of a run. `interrupts` brings something each time that the run is to be ended before it is done.
-pub async fn follow(order: Order, leader: &mut Leader, program: Option<PathBuf>, interrupts: &mut mpsc::Receiver<()>) -> Followed {
+pub async fn follow(
+    order: Order,
+    leader: &mut Leader,
+    program: Option<PathBuf>,
+    interrupts: &mut mpsc::Receiver<()>,
+) -> Followed {
     let outbox = leader.outbox();
     let failed = |why: String| async {
         outbox.say(&FromMember::Failed { why: why.clone() }).await;
@@ -259,7 +264,9 @@ impl OwnShare {
     async fn tell_seconds(&mut self, shared: &Shared) {
         let seconds = shared.seconds.take();
         if !seconds.is_empty() {
-            seconds.iter().for_each(|second| self.series.add(second.number, &second.interval));
+            for second in &seconds {
+                self.series.add(second.number, &second.interval);
+            }
             self.outbox.say(&FromMember::Seconds { seconds }).await;
         }
     }
@@ -299,13 +306,11 @@ impl OwnShare {
         let violations = violations.into_iter().map(|violation| explained_alone(violation, &facts)).collect();
         let part = Part { lost_entries, ..self.part(shared, tally) };
         let file = self.write(part.clone(), violations, orphaned.is_none()).await;
-        match orphaned {
-            Some(why) => Followed::Orphaned { why, file },
-            None => {
-                self.outbox.say(&FromMember::Ended(Box::new(part))).await;
-                Followed::Done { problem: file.err() }
-            }
+        if let Some(why) = orphaned {
+            return Followed::Orphaned { why, file };
         }
+        self.outbox.say(&FromMember::Ended(Box::new(part))).await;
+        Followed::Done { problem: file.err() }
     }
 
     /// Writes the rank's file; returns where it is.

@@ -104,7 +104,7 @@ impl<'r> Team<'r> {
                 }
             }
             Said::Lost(why) => self.lose(index, &why),
-            Said::Said(said) => match said {
+            Said::Message(message) => match message {
                 FromMember::Ready => state.is_ready = true,
                 FromMember::Began { at_ns } => state.began_ns = Some(at_ns),
                 FromMember::Progress(progress) => {

@@ -123,7 +123,8 @@ async fn run_workers(
     let mut first = 0;
     for (index, population) in scenario.populations.iter().enumerate() {
         let behind = first + population.load.workers.get();
-        let is_its = |worker: &u32| share.has(*worker) && share.place_of(*worker) as usize % shared.threads.len() == thread;
+        let is_its =
+            |worker: &u32| share.has(*worker) && share.place_of(*worker) as usize % shared.threads.len() == thread;
         let its = (first..behind).filter(is_its);
         first = behind;
         if shared.arrivals.get(index).is_some_and(Option::is_some) {

@@ -132,7 +132,8 @@ fn ranks_send_together_what_one_process_sends_alone() {
     let requests = together["requests"].as_u64().expect("a number");
     assert_eq!((ranks.len(), sum("requests"), sum("iterations")), (3, requests, 8 * 12));
     assert_eq!(together["ranks"]["clock_uncertainty_us"], 0, "one machine has one clock");
-    let of_series: u64 = together["series"].as_array().expect("a series").iter().map(|its| its["requests"].as_u64().unwrap_or(0)).sum();
+    let of_series: u64 =
+        together["series"].as_array().expect("a series").iter().map(|its| its["requests"].as_u64().unwrap_or(0)).sum();
     assert_eq!(of_series, requests, "each second of each rank is in the series");
     // The history has what all ranks saw, and can be judged again.
     let (code, checked) = told(&["check", &job.file("all.jsonl"), "-q"]);
@@ -142,7 +143,16 @@ fn ranks_send_together_what_one_process_sends_alone() {
     let (code, report) = told(&["report", "--merge", &job.file("results"), "--json", &merged]);
     assert_eq!(code, Some(0), "{report}");
     let merged = job.json("merged.json");
-    for key in ["verdict", "patterns", "latency_us", "violations_by_kind", "server_counts", "slots_check", "ranks", "iterations"] {
+    for key in [
+        "verdict",
+        "patterns",
+        "latency_us",
+        "violations_by_kind",
+        "server_counts",
+        "slots_check",
+        "ranks",
+        "iterations",
+    ] {
         assert_eq!(merged[key], together[key], "{key}");
     }
 }
@@ -151,7 +161,8 @@ fn ranks_send_together_what_one_process_sends_alone() {
 fn a_fault_between_sequences_of_two_ranks_is_named_with_both() {
     let job = Job::of(4);
     let failure = job.file("failure.toml");
-    let more = ["--embedded", "-c", "4", "-i", "60", "-r", "3", "--fault", "swap-states:once@200", "--failure", &failure];
+    let more =
+        ["--embedded", "-c", "4", "-i", "60", "-r", "3", "--fault", "swap-states:once@200", "--failure", &failure];
     let ended = job.run(&more);
     assert_eq!(codes(&ended), [Some(1), Some(0), Some(0), Some(0)], "{ended:?}");
     let report = unwrapped(&ended[0].out);
@@ -228,7 +239,8 @@ fn when_rank_0_is_killed_the_others_keep_what_they_measured() {
     let (code, report) = told(&["report", "--merge", &job.file("results")]);
     let report = unwrapped(&report);
     assert_eq!(code, Some(3), "{report}");
-    for expected in ["rank 0 was lost: its file is missing", "rank 1 was lost: it did not come to the end of its share"] {
+    for expected in ["rank 0 was lost: its file is missing", "rank 1 was lost: it did not come to the end of its share"]
+    {
         assert!(report.contains(expected), "{report}");
     }
 }
@@ -312,7 +324,10 @@ fn a_rank_whose_file_cannot_be_written_says_so_and_the_result_is_whole() {
     fs::create_dir_all(&blocked).expect("a folder where the file would be");
     let ended = job.run(&["--embedded", "-c", "4", "-i", "4", "-r", "1"]);
     assert_eq!(codes(&ended), [Some(0); 2], "{ended:?}");
-    assert!(ended[1].errors.contains("cannot write") && ended[1].errors.contains("rank 0 has what it measured"), "{ended:?}");
+    assert!(
+        ended[1].errors.contains("cannot write") && ended[1].errors.contains("rank 0 has what it measured"),
+        "{ended:?}"
+    );
 }
 
 #[test]

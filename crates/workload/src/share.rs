@@ -124,7 +124,8 @@ mod tests {
     #[test]
     fn the_next_worker_of_the_last_one_is_the_first_one_of_its_process() {
         let [_, second, _] = of(3)[..] else { panic!("three") };
-        let circle: Vec<_> = std::iter::successors(Some(1), |worker| Some(second.next_to(*worker, 8))).take(5).collect();
+        let circle: Vec<_> =
+            std::iter::successors(Some(1), |worker| Some(second.next_to(*worker, 8))).take(5).collect();
         assert_eq!(circle, [1, 4, 7, 1, 4]);
         assert_eq!(Share::WHOLE.next_to(7, 8), 0);
         assert_eq!(of(9)[8].next_to(8, 9), 8);

@@ -35,7 +35,9 @@ fn ranks_find_each_other_by_a_file_in_whatever_order_they_come() {
         let ranks: Vec<_> = members.all().iter().map(|member| (member.rank, member.offset.uncertainty_ns)).collect();
         // They go by one clock, because they are on one machine.
         assert_eq!(ranks, [(1, 0), (2, 0)]);
-        let (Ok(Joined::Follows(mut second)), Ok(Joined::Follows(third))) = (second, third) else { panic!("no leader") };
+        let (Ok(Joined::Follows(mut second)), Ok(Joined::Follows(third))) = (second, third) else {
+            panic!("no leader")
+        };
         members.say(&FromLeader::Stop).await;
         assert!(matches!(second.next().await, Ok(FromLeader::Stop)));
         // One that goes is seen to be gone.

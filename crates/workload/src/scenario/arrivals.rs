@@ -191,7 +191,8 @@ impl Schedule {
         let rate = load.rate.clone()?;
         let (arrivals, most) = (load.arrivals, load.iterations.map(std::num::NonZero::get));
         let generator = seed.of_arrivals(population);
-        let mut schedule = Self { end: load.ends(), rate, arrivals, generator, expected: 0.0, taken: 0, most, share: Share::WHOLE };
+        let mut schedule =
+            Self { end: load.ends(), rate, arrivals, generator, expected: 0.0, taken: 0, most, share: Share::WHOLE };
         schedule.expected = match arrivals {
             Arrivals::Constant => 0.0,
             Arrivals::Poisson => schedule.distance(),

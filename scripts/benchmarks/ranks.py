@@ -1,0 +1,89 @@
+"""Measures what it costs that several ranks hold a run, and how long the files of many ranks take to be put together.
+
+One process and several ranks send the same sequences to one reference server on the same machine, in turn, round by round. The CPU time
+is that of all ranks together. Then the file of one rank is copied for each of many ranks, and `report --merge` reads the copies.
+"""
+
+import contextlib
+import json
+import socket
+import subprocess
+import time
+
+from triton.arguments import positive
+from triton.server import prepare_child
+
+from .measuring import MODEL, Load, Reference, run, say, tool
+from .rounds import QUICK as QUICK_ROUNDS
+from .rounds import Pair, check_requests, measured, report
+from .rounds import add_options as add_round_options
+
+ONE, SEVERAL = "one process", "several ranks"
+COLUMNS = {"cpu_us_per_request": ("CPU us/request", 2), "requests_per_second": ("requests/s", 0)}
+QUICK = {**QUICK_ROUNDS, "ranks": 2, "files": 10}
+
+
+def add_options(parser):
+    add_round_options(parser, rounds=7, iterations=1000)
+    parser.add_argument("--ranks", type=positive, default=4, metavar="N", help="ranks of the run (default: %(default)s)")
+    parser.add_argument("--files", type=positive, default=1000, metavar="N", help="files that are put together (default: %(default)s)")
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def others(binary, options, flags):
+    """The ranks from 1 on; whoever is left in the end is killed."""
+    processes = []
+    try:
+        for rank in range(1, options.ranks):
+            command = [binary, "--rank", str(rank), *flags]
+            processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=prepare_child))
+        yield
+        for process in processes:
+            process.wait(options.time_limit)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def bench(options, scratch):
+    binary = tool()
+    load = Load(options, scratch)
+    results = scratch / "results"
+    with Reference(binary, "--instances", "1", "--max-batch-size", "16") as reference:
+
+        def measure(kind, seed):
+            if kind == ONE:
+                document = load.run_tool("one process", binary, reference.endpoint, MODEL, seed).document
+            else:
+                flags = ["--of", str(options.ranks), "--rendezvous", f"127.0.0.1:{free_port()}", "--results", str(results)]
+                with others(binary, options, flags):
+                    document = load.run_tool("rank 0", binary, reference.endpoint, MODEL, seed, "--rank", "0", *flags).document
+            row = {"requests": document["outcomes"]["completed"], "cpu_us_per_request": document["client_cpu_us_per_request"]}
+            return row | {"requests_per_second": document["requests_per_second"]}
+
+        rounds = measured(options, [[(kind, lambda seed, kind=kind: measure(kind, seed)) for kind in (ONE, SEVERAL)]])
+    check_requests(rounds)
+    merge(options, scratch, binary, json.loads((results / "rank-1.json").read_text()))
+    pairs = [Pair(f"{column}, {SEVERAL} / {ONE}", SEVERAL, ONE, column=column) for column in COLUMNS]
+    return report(options, scratch, "to the reference server", rounds, COLUMNS, pairs)
+
+
+def merge(options, scratch, binary, file):
+    """Puts copies of a rank's file together, and says how long that took."""
+    folder = scratch / "many"
+    folder.mkdir()
+    for rank in range(options.files):
+        file["share"] = {"rank": rank, "of": options.files}
+        (folder / f"rank-{rank}.json").write_text(json.dumps(file))
+    began = time.monotonic()
+    ran = run("the merge", [binary, "report", "--merge", folder, "--json", scratch / "merged.json"], scratch / "merge.log", options.time_limit)
+    seconds = time.monotonic() - began
+    size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+    say(f"{options.files} files of {size:.1f} MB together: {seconds:.2f} s, {ran.cpu_s:.2f} s of CPU, peak {ran.peak_mib:.0f} MiB")
