@@ -81,8 +81,11 @@ def heed_interrupts():
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
 
 
-def run(command, environment, time_limit, say):
-    """Runs `command` to its end and returns its exit code; signals sent to this script go on to it. `say` prints a line."""
+def run(command, environment, time_limit, say, started=lambda pid: None):
+    """Runs `command` to its end and returns its exit code; signals sent to this script go on to it.
+
+    `say` prints a line. `started` gets the pid of the command.
+    """
     # At a terminal the command stays in the foreground group, where Ctrl-C reaches it by itself.
     at_terminal = os.isatty(0)
     # A signal that comes while the command starts waits until there is a command to get it.
@@ -93,6 +96,7 @@ def run(command, environment, time_limit, say):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         say(f"cannot run '{command[0]}': {problem.strerror}")
         return 127
+    started(child.pid)
 
     def pass_on(number, _frame):
         if not (at_terminal and number == signal.SIGINT):

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ PATIENCE_SECONDS = 5
 # SIGKILL ends a process at once, unless the kernel is busy with it.
 KILLED_SECONDS = 60
 POLL_SECONDS = 0.01
+REAP_SECONDS = 1
 
 
 def keep_orphans():
@@ -20,15 +22,15 @@ def keep_orphans():
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def running():
-    """The name and the parent's pid of each process of this machine, by pid; without processes that have ended."""
+def running(has_ended=False):
+    """The name and the parent's pid of each process of this machine, by pid: of those that run, or else of those that have ended."""
     found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             # The name may have blanks and parentheses.
             before, _, after = stat.read_text(errors="replace").rpartition(")")
             state, parent = after.split()[:2]
-            if state not in "ZX":
+            if (state in "ZX") == has_ended:
                 found[int(stat.parent.name)] = before.partition("(")[2], int(parent)
     return found
 
@@ -61,6 +63,31 @@ def reap():
             if pid == 0:
                 return True
     return False
+
+
+class Reaper(threading.Thread):
+    """Takes note of orphans that have ended, each second. Until then, the kernel keeps an entry for each.
+
+    `spared` has the pids of children whose exit codes somebody waits for. The pid of a child that has just been started may not be there
+    yet, so the thread acts when it sees an orphan for the second time.
+    """
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.spared, self.is_over = set(), threading.Event()
+
+    def run(self):
+        mine, before = os.getpid(), set()
+        while not self.is_over.wait(REAP_SECONDS):
+            ended = {pid for pid, (_, parent) in running(has_ended=True).items() if parent == mine} - self.spared
+            for pid in ended & before:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+            before = ended
+
+    def stop(self):
+        self.is_over.set()
+        self.join()
 
 
 def end_all(is_last=lambda name: False):

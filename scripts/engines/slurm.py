@@ -140,6 +140,7 @@ class Cluster:
         self.nodes = [f"node{number}" for number in range(1, nodes + 1)]
         self.programs, self.user, self.host = programs(), user(), loopback_host()
         self.daemons, self.ports, self.folder = {}, None, None
+        self.reaper = processes.Reaper()
 
     def __enter__(self):
         for name in [name for name in os.environ if FOREIGN.match(name)]:
@@ -147,12 +148,17 @@ class Cluster:
         processes.keep_orphans()
         try:
             self._start()
+            # Each step leaves a slurmstepd on each of its nodes.
+            self.reaper.spared.update(daemon.pid for daemon in self.daemons.values())
+            self.reaper.start()
         except BaseException:
             self.__exit__(*sys.exc_info())
             raise
         return self
 
     def __exit__(self, *_):
+        if self.reaper.is_alive():
+            self.reaper.stop()
         self.stop()
 
     def environment(self):

@@ -149,6 +149,19 @@ class WithSlurm(unittest.TestCase):
                 os.kill(pid, signal.SIGKILL)
         process.communicate(timeout=LIMIT_SECONDS)
 
+    def test_what_remains_of_a_step_is_taken_note_of(self):
+        process, _, _ = self.begun("-N", "2", "--", "sh", "-c", f"for step in 1 2 3; do srun -N2 -n2 true; done; echo here; {FOREVER}")
+        until = time.monotonic() + LIMIT_SECONDS
+
+        def ended():
+            return [name for name, parent in processes.running(has_ended=True).values() if parent == process.pid]
+
+        while ended() and time.monotonic() < until:
+            time.sleep(processes.POLL_SECONDS)
+        self.assertEqual(ended(), [])
+        process.terminate()
+        process.communicate(timeout=LIMIT_SECONDS)
+
     def test_two_clusters_do_not_meet(self):
         # Each command first says its port, and goes on when both have done so.
         go = self.scratch / "go"
