@@ -152,7 +152,11 @@ fn the_command_says_what_it_measured_and_writes_it() {
     assert_eq!(crate::report::data(&page)["results"][0]["document"], document);
     let output = run(&["report", words(&json), "--markdown"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(self::text(&output).contains("only --html shows a comparison or the gaps of a failure, as in "), "{}", self::text(&output));
+    assert!(
+        self::text(&output).contains("only --html shows a comparison or the gaps of a failure, as in "),
+        "{}",
+        self::text(&output)
+    );
 }
 
 #[test]
