@@ -168,11 +168,7 @@ fn stress_once(args: &StressArgs, party: Option<&Party>) -> Result<u8, CommandFa
     if let Some(party) = party {
         party.write(&asked_for, &summary.result);
     }
-    print(|out| write_text(&summary, extent, out));
-    // The view that was there before did not scroll.
-    if has_screen && stdout().is_terminal() {
-        print(|out| write_verdict_again(&summary, extent, out));
-    }
+    write_report(&summary, extent, has_screen);
     github::show(|| summary.written());
     let pictured = match (scratch, args.history.history.as_deref().filter(|_| is_shown)) {
         (Some(scratch), _) => scratch.take(SCRATCH, golden.as_ref(), &summary),
@@ -196,6 +192,14 @@ fn checked_files(args: &StressArgs) -> Result<(Files, Option<Scratch>), String> 
     // A page shows what a history tells.
     let scratch = files.page().filter(|_| history.is_none()).map(Scratch::beside).transpose()?;
     Ok((files, scratch))
+}
+
+/// Writes the report. Where the view filled the terminal before, nothing else is there, and the report may be longer.
+fn write_report(summary: &Summary, extent: Extent, had_screen: bool) {
+    print(|out| write_text(summary, extent, out));
+    if had_screen && stdout().is_terminal() {
+        print(|out| write_verdict_again(summary, extent, out));
+    }
 }
 
 /// Has whoever sends SIGUSR1 get a verdict.

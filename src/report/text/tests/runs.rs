@@ -78,8 +78,6 @@ pub(in crate::report) fn summary(text: &str, hints: Hints) -> Summary {
         tally: Tally::default(),
         violations: Vec::new(),
         beside: Vec::new(),
-        ranks: None,
-        own: None,
         accounting: Accounting::NotCheckable { why: "WHY".to_owned() },
         iterations: 0,
         pending: PendingRequests::None,
