@@ -13,7 +13,10 @@ use tokio::runtime::{Builder, Runtime};
 use super::{Failure as CommandFailure, UNKNOWN, output::say_error, stress::interrupts};
 use crate::{
     cli::RankArgs,
-    ranks::{FromLeader, Joined, Lead, Leader, Members, Place, RankError, RankFile, any_name, cannot_be_shared, join},
+    ranks::{
+        FromLeader, FromMember, Joined, Lead, Leader, Members, Place, RankError, RankFile, any_name, cannot_be_shared,
+        join,
+    },
     run::{Followed, RunResult, Setup, follow},
 };
 use workload::{
@@ -180,9 +183,10 @@ async fn follow_all(place: &Place, mut leader: Leader) -> Result<u8, CommandFail
     loop {
         let said = tokio::select! {
             said = leader.next() => said,
-            // Rank 0 is interrupted, too, or lets this one go.
+            // Rank 0 ends the run, and lets this rank go. Whoever left before would be a rank that is lost.
             Some(()) = interrupts.recv() => {
-                return Err(CommandFailure { exit_code: UNKNOWN, problem: format!("rank {rank}: interrupted before anything was sent") });
+                leader.outbox().say(&FromMember::Interrupted).await;
+                continue;
             }
         };
         match said {

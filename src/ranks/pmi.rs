@@ -42,13 +42,16 @@ impl Pmi {
         let is_plain = |c: char| c.is_ascii_graphic() && c != '=';
         assert!(value.len() <= VALUE_MAX && value.chars().all(is_plain), "a value that PMI-1 takes");
         let request = format!("cmd=put kvsname={} key={key} value={value}", self.store);
-        self.ask(&request, "put_result").map(drop)
+        let answer = self.ask(&request, "put_result")?;
+        succeeded(&answer).then_some(()).ok_or_else(|| format!("it does not keep {key}: {answer}"))
     }
 
     pub(super) fn get(&mut self, key: &str) -> Result<String, String> {
         let request = format!("cmd=get kvsname={} key={key}", self.store);
         let answer = self.ask(&request, "get_result")?;
-        value(&answer, "value").map(str::to_owned).ok_or_else(|| format!("it has no {key}"))
+        // MPICH names a value even where there is none.
+        let told = value(&answer, "value").filter(|_| succeeded(&answer));
+        told.map(str::to_owned).ok_or_else(|| format!("it has no {key}: {answer}"))
     }
 
     /// Waits until all ranks are here.
@@ -73,6 +76,11 @@ impl Pmi {
             Err(format!("'{request}' was answered by '{line}'"))
         }
     }
+}
+
+/// Whether an answer says so, or nothing else.
+fn succeeded(answer: &str) -> bool {
+    value(answer, "rc").is_none_or(|code| code == "0")
 }
 
 /// The value of a key in a line.
@@ -138,6 +146,20 @@ mod tests {
             let error = Pmi::over(socket, LIMIT).err().expect(expected);
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn what_the_store_does_not_have_is_told() {
+        for answer in ["cmd=get_result rc=1", "cmd=get_result rc=-1 msg=key_where_not_found value=unknown"] {
+            let answers: &'static [&str] =
+                Box::leak(vec![INIT, "cmd=my_kvsname kvsname=1.0", answer].into_boxed_slice());
+            let (socket, _thread) = launcher(answers);
+            let error = Pmi::over(socket, LIMIT).expect("PMI-1").get("where").expect_err("there is none");
+            assert!(error.contains("it has no where"), "{error}");
+        }
+        let (socket, _thread) = launcher(&[INIT, "cmd=my_kvsname kvsname=1.0", "cmd=put_result rc=1"]);
+        let error = Pmi::over(socket, LIMIT).expect("PMI-1").put("where", "x").expect_err("there is no room");
+        assert!(error.contains("does not keep where"), "{error}");
     }
 
     #[test]

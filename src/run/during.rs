@@ -1,6 +1,6 @@
 //! The time in which the workers work.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -163,8 +163,10 @@ impl<'r> Course<'r> {
     }
 
     fn interrupted(&mut self, observer: &mut dyn Observer) {
-        self.watch.interrupted = true;
-        observer.interrupted(self.shared.setup.scenario.limits.drain_ms.duration());
+        // Each of several ranks may be interrupted, and says so.
+        if !mem::replace(&mut self.watch.interrupted, true) {
+            observer.interrupted(self.shared.setup.scenario.limits.drain_ms.duration());
+        }
         self.shared.gate.stop();
     }
 

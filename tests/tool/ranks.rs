@@ -16,7 +16,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{
-    TestServer,
+    Setup, TestServer,
     long::rounds,
     tool::{told, tool, unwrapped, words},
 };
@@ -200,7 +200,7 @@ fn the_first_violation_of_any_rank_ends_the_run_of_all() {
 
 #[test]
 fn a_rank_that_is_killed_ends_the_run_and_is_named() {
-    let (job, server) = (Job::of(3), TestServer::start(Default::default()));
+    let (job, server) = (Job::of(3), TestServer::start(Setup::default()));
     let more = ["-u", &server.address.to_string(), "-d", "50s", "-r", "1", "--json", &job.file("result.json")];
     let mut ranks: Vec<_> = (0..3).map(|rank| job.begin(rank, &more)).collect();
     wait_for(&server, 200);
@@ -224,7 +224,7 @@ fn a_rank_that_is_killed_ends_the_run_and_is_named() {
 
 #[test]
 fn when_rank_0_is_killed_the_others_keep_what_they_measured() {
-    let (job, server) = (Job::of(3), TestServer::start(Default::default()));
+    let (job, server) = (Job::of(3), TestServer::start(Setup::default()));
     let mut ranks: Vec<_> =
         (0..3).map(|rank| job.begin(rank, &["-u", &server.address.to_string(), "-d", "50s", "-r", "1"])).collect();
     wait_for(&server, 200);
@@ -247,7 +247,7 @@ fn when_rank_0_is_killed_the_others_keep_what_they_measured() {
 
 #[test]
 fn a_rank_that_stands_still_is_lost() {
-    let (job, server) = (Job::of(2), TestServer::start(Default::default()));
+    let (job, server) = (Job::of(2), TestServer::start(Setup::default()));
     let ranks: Vec<_> =
         (0..2).map(|rank| job.begin(rank, &["-u", &server.address.to_string(), "-d", "50s", "-r", "1"])).collect();
     wait_for(&server, 100);
@@ -264,7 +264,7 @@ fn a_rank_that_stands_still_is_lost() {
 
 #[test]
 fn an_interrupt_of_any_rank_is_one_of_the_run() {
-    let (job, server) = (Job::of(2), TestServer::start(Default::default()));
+    let (job, server) = (Job::of(2), TestServer::start(Setup::default()));
     let ranks: Vec<_> =
         (0..2).map(|rank| job.begin(rank, &["-u", &server.address.to_string(), "-d", "50s", "-r", "1"])).collect();
     wait_for(&server, 100);
@@ -277,7 +277,7 @@ fn an_interrupt_of_any_rank_is_one_of_the_run() {
 
 #[test]
 fn ranks_that_do_not_come_are_named_and_nothing_is_sent() {
-    let (job, server) = (Job::of(4), TestServer::start(Default::default()));
+    let (job, server) = (Job::of(4), TestServer::start(Setup::default()));
     let limit = ["--rendezvous-limit", "300ms", "-u", &server.address.to_string()];
     let ended = end(job.begin(0, &limit));
     let expected = "ranks 1, 2, 3 of 4 did not come within 0.3 s";
@@ -290,7 +290,7 @@ fn ranks_that_do_not_come_are_named_and_nothing_is_sent() {
 #[test]
 fn what_several_ranks_cannot_hold_is_said_before_anything_is_sent() {
     let job = Job::of(2);
-    let server = TestServer::start(Default::default());
+    let server = TestServer::start(Setup::default());
     let phases = "[[phase]]\nname = 'one'\n[[population]]\nname = 'a'\nphase = 'one'\n";
     let rows: [(&str, &[&str], &str); 3] = [
         (SCENARIO, &["-c", "1"], "2 ranks share 1 worker: give each at least one (-c 2 or more)"),
@@ -368,7 +368,7 @@ fn the_files_of_many_ranks_are_put_together_exactly() {
     let result = job.json("merged.json");
     assert_eq!(result["requests"], of_each * ranks);
     assert_eq!(result["latency_us"]["step"]["count"], result["responses"].as_u64().unwrap_or(of_each * ranks));
-    assert_eq!(result["ranks"]["ranks"].as_array().map(Vec::len), Some(ranks as usize));
+    assert_eq!(result["ranks"]["ranks"].as_array().map(Vec::len), usize::try_from(ranks).ok());
     // A rank whose file is missing or broken is named, and one of another run is left out.
     fs::remove_file(folder.join("rank-7.json")).expect("it is there");
     fs::write(folder.join("rank-8.json"), "{}").expect("it is written");

@@ -100,6 +100,8 @@ pub(in crate::report) fn summary(text: &str, hints: Hints) -> Summary {
         health: None,
         series: Series::default(),
         thresholds: Gauges::of(&scenario).conclude(Duration::from_secs(2)),
+        ranks: None,
+        own: None,
     };
     let scenario_name = "test".to_owned();
     Summary { scenario, scenario_name, seed: Seed(42), replay: "REPLAY".to_owned(), embedded: None, result }
