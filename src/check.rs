@@ -23,6 +23,8 @@ use workload::event::{Event, Nanos};
 const MOST_AFTER_ENTRIES: Duration = Duration::from_secs(86_400);
 /// How many seconds the events of two threads are apart at most.
 const SECONDS_APART: u64 = 10;
+/// How late an entry of another thread or rank may have been written: nobody waits for the check to go on.
+const TOLD_WITHIN: Duration = Duration::from_secs(SECONDS_APART);
 /// How many entries the explainer gets at a time, where nothing waits for them.
 const BATCH: usize = 512;
 
@@ -105,7 +107,7 @@ pub(crate) fn check_by(
         gauges: Gauges::of(&scenario),
         explainer: header.preflight.explainer(&scenario),
         batch: Vec::new(),
-        occupancy: header.preflight.occupancy(&scenario),
+        occupancy: header.preflight.occupancy(&scenario).told_within(TOLD_WITHIN),
         timeline: Timeline::new(scenario),
         violations: Vec::new(),
         of_all: Tally::default(),

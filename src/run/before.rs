@@ -12,6 +12,7 @@ use crate::{
     frame::{Header, HistoryPlan},
     preflight::{Preflight, RunLimits},
     probe::accounting::Baseline,
+    ranks::SILENCE,
     recorder::{BATCHES, BYTES, Collector, Taps},
 };
 use oracle::{VIOLATIONS_KEPT, Violation, history::Spool};
@@ -100,8 +101,11 @@ impl Prepared {
         let (taps, batches) = Taps::new(id, BATCHES, BYTES);
         let (sender, seen) = mpsc::channel(VIOLATIONS_KEPT);
         let (explainer, mut occupancy) = (preflight.explainer(scenario), preflight.occupancy(scenario));
-        if self.shared.threads.len() == 1 && self.shared.setup.lead.is_none() {
-            occupancy = occupancy.told_in_order();
+        if self.shared.setup.lead.is_some() {
+            // Who tells nothing for longer is lost.
+            occupancy = occupancy.told_within(SILENCE + Duration::from_secs(1));
+        } else if self.shared.threads.len() == 1 {
+            occupancy = occupancy.told_within(Duration::ZERO);
         }
         let left_for = (Arc::clone(slots_taken), seconds.clone(), Arc::clone(snapshots), Arc::clone(glances));
         let setup = &self.shared.setup;

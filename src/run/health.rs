@@ -38,6 +38,8 @@ use workload::{
 const EVERY_NS: Nanos = 1_000_000_000;
 /// How long the threads take at most to leave a second that is over.
 const LEFT_WITHIN: Nanos = 500_000_000;
+/// How long other ranks take at most, unless they are too busy to be of use.
+const TOLD_WITHIN: Nanos = 3_000_000_000;
 /// How long it may take to answer.
 const LIMIT: Duration = Duration::from_secs(5);
 /// For how long a server may load its other models when the run's own serves again.
@@ -357,7 +359,8 @@ impl Watched {
     pub(super) fn look_at_thresholds(&mut self, shared: &Shared) {
         self.collect(&shared.seconds);
         // The threads leave a second soon after it is over.
-        if self.gauges.abort(shared.clock.now().saturating_sub(LEFT_WITHIN) / EVERY_NS) {
+        let within = if shared.setup.lead.is_some() { TOLD_WITHIN } else { LEFT_WITHIN };
+        if self.gauges.abort(shared.clock.now().saturating_sub(within) / EVERY_NS) {
             shared.gate.stop();
         }
     }

@@ -157,11 +157,11 @@ impl Occupancy {
         }
     }
 
-    /// The same for a run with one thread. Its entries come in the order of time, so none is held back.
+    /// The same for a run whose entries are told at most so late: nought where one thread tells them all, in the order of time.
     #[must_use]
-    pub fn told_in_order(mut self) -> Self {
-        self.moves.hold_back(0);
-        self.haves.hold_back(0);
+    pub fn told_within(mut self, late: Duration) -> Self {
+        self.moves.hold_back(nanos(late));
+        self.haves.hold_back(nanos(late));
         self
     }
 
