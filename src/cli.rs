@@ -12,6 +12,7 @@ mod metrics;
 mod proxy;
 mod ranks;
 mod replay;
+mod replicas;
 mod report;
 mod repository;
 mod serve;
@@ -44,6 +45,7 @@ pub use self::{
     proxy::ProxyArgs,
     ranks::RankArgs,
     replay::ReplayArgs,
+    replicas::ReplicaArgs,
     report::ReportArgs,
     repository::{InitialChoice, RepositoryArgs},
     serve::ServeArgs,

@@ -6,6 +6,7 @@ mod golden;
 mod limits;
 mod parts;
 mod reaching;
+mod replicas;
 
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -18,6 +19,7 @@ use self::{
     limits::idle_limit,
     parts::{is_missing, missing, note},
     reaching::{check_server, no_inference_server},
+    replicas::{check_alike, check_models},
 };
 use oracle::{
     Explainer, Occupancy, Rules, Words,
@@ -133,13 +135,16 @@ impl Preflight {
 
     /// Who explains the violations of a run.
     pub(crate) fn explainer(&self, scenario: &Scenario) -> Explainer {
-        Explainer::new(ModelFacts::of(&self.model).with_ids(scenario.id_forms()), self.limits.lost_after)
+        let facts = ModelFacts::of(&self.model).with_ids(scenario.id_forms());
+        Explainer::new(facts.with_untold_servers(scenario.target.untold_servers()), self.limits.lost_after)
     }
 
     /// Who follows which sequences have the model's slots.
     pub(crate) fn occupancy(&self, scenario: &Scenario) -> Occupancy {
         let Model { idle_limit, batching, .. } = self.model;
-        Occupancy::new(scenario, (self.model.most_slots(), batching), idle_limit, self.limits.lawful)
+        // Of several servers each has its own slots, and nobody knows whose a sequence has.
+        let slots = self.model.most_slots().filter(|_| !scenario.target.has_several_servers());
+        Occupancy::new(scenario, (slots, batching), idle_limit, self.limits.lawful)
     }
 
     /// Whether the endpoint says whether the server and the model are ready.
@@ -151,7 +156,9 @@ impl Preflight {
     pub(crate) fn looks_go_over(&self, scenario: &Scenario) -> Transport {
         let lacks_streams = self.parts.iter().any(|part| part.part == Wanted::Streaming.name() && !part.has);
         let own = scenario.populations.first().map(|population| population.sending.transport());
-        own.filter(|_| lacks_streams).unwrap_or_else(|| scenario.target.endpoint.usual())
+        // A server that is looked at by itself may have other endpoints than the balancer before it.
+        let own = own.filter(|by| lacks_streams && scenario.target.endpoint.speak(*by));
+        own.unwrap_or_else(|| scenario.target.endpoint.usual())
     }
 
     /// Why the model cannot be sent what the scenario has, if it cannot.
@@ -249,7 +256,8 @@ impl Preflight {
         }
         let is_silent = |error: &CallError| matches!(error, CallError::Unimplemented);
         let knows_no_health = unwell.as_ref().is_some_and(is_silent);
-        let unwell = check_model(client, name).await?.or(unwell);
+        let unwell = check_models(client, name).await?.or(unwell);
+        check_alike(client, name).await?;
         let declared = missing(client.declared(name).await)
             .map_err(|error| format!("cannot read the metadata of model '{name}': {error}"))?;
         let configuration = missing(client.configuration(name).await)

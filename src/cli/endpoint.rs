@@ -5,7 +5,7 @@ use std::{env, num::NonZeroU32};
 use clap::{ArgMatches, Args, CommandFactory as _, builder::NonEmptyStringValueParser, error::ErrorKind};
 
 use super::{
-    AccessArgs, Cli, ServerArgs,
+    AccessArgs, Cli, ReplicaArgs, ServerArgs,
     flags::flags,
     values::{gauge, metrics, milliseconds, whole},
 };
@@ -124,6 +124,9 @@ pub struct EndpointArgs {
         value_parser = clap::value_parser!(u32).range(1..=i64::from(Answers::MOST))
     )]
     pub responses: Option<u32>,
+    /// Several servers.
+    #[command(flatten)]
+    pub several: ReplicaArgs,
     /// Authentication and TLS.
     #[command(flatten)]
     pub access: AccessArgs,
@@ -150,6 +153,7 @@ impl EndpointArgs {
             model: self.model.clone(),
             metrics: self.metrics_url.clone(),
             access: self.access.overrides(),
+            replicas: self.several.overrides(),
             ..Overrides::default()
         }
     }
@@ -164,7 +168,7 @@ impl EndpointArgs {
     /// Takes the endpoint from the environment where no flag names one.
     fn look_into_the_environment(&mut self) -> Result<(), clap::Error> {
         // The environment tells of one server: where a flag names an endpoint, that may be another.
-        if !self.url.is_empty() || self.embedded {
+        if !self.url.is_empty() || !self.several.replicas.is_empty() || self.embedded {
             return Ok(());
         }
         let wrong = |variable, problem| {

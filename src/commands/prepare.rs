@@ -152,6 +152,11 @@ pub(super) fn replay_line(
     } else if starter.is_none() {
         words.extend(target.endpoint.all().iter().map(|endpoint| format!("-u {endpoint}")));
     }
+    if !endpoint.embedded {
+        words.extend(target.servers().iter().map(|server| format!("--replicas {server}")));
+        words.extend(target.sequence_header.iter().map(|name| format!("--sequence-header {name}")));
+        words.extend(target.server_header.iter().map(|name| format!("--server-header {name}")));
+    }
     if let (Some(metrics), false) = (&endpoint.metrics_url, endpoint.metrics_from_environment && starter.is_some()) {
         words.push(format!("--metrics-url {metrics}"));
     }

@@ -365,7 +365,10 @@ impl<'a> Stage<'a> {
             // Where the failure is not one of them the scenario has none.
             scenario.target.metrics = scenario.target.metrics.map(|_| server.metrics.into());
         } else {
-            scenario.target.endpoint = self.args.endpoints().unwrap_or(scenario.target.endpoint);
+            if let Some(endpoint) = self.args.endpoints() {
+                // The file's servers are those behind the endpoint where it was found.
+                (scenario.target.endpoint, scenario.target.replicas) = (endpoint, None);
+            }
             scenario.target.override_access(self.args.access.overrides());
             // Sequences of the run before may still live.
             move_ids(&mut scenario, self.runs);

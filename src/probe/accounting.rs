@@ -217,7 +217,10 @@ impl PendingRequests {
         let Some(metrics) = &scenario.target.metrics else {
             return Self::NotChecked { why: "the server's metrics are not known (--metrics-url)".to_owned() };
         };
-        if let Some(why) = excuse {
+        let servers = scenario.target.servers().len();
+        let of_one =
+            (servers > 1).then(|| format!("the metrics (--metrics-url) are of one server, and there are {servers}"));
+        if let Some(why) = of_one.or(excuse) {
             return Self::NotChecked { why };
         }
         let (model, limit) = (&scenario.target.model, scenario.limits.connect_ms.duration());

@@ -92,6 +92,7 @@ impl Preflight {
             let mut first = None;
             loop {
                 match stream.incoming.next().await {
+                    Message::ServedBy(_) => {}
                     Message::Received(received) => first = first.or(Some(received.result)),
                     Message::End | Message::Broken(_) | Message::Lapsed(_) => return first,
                 }

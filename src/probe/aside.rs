@@ -116,6 +116,7 @@ impl OwnStream {
             return part.map_or(EventKind::GaveUp, |received| EventKind::Received(Box::new(received)));
         };
         match message {
+            Message::ServedBy(server) => EventKind::ServedBy(server),
             Message::Received(received) => EventKind::Received(Box::new(received)),
             Message::End => EventKind::Cut(Cut::Ended),
             Message::Broken(reason) => EventKind::Cut(Cut::Broken(reason)),

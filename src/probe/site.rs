@@ -56,7 +56,7 @@ impl Site<'_> {
 
     async fn server_answers(&self) -> bool {
         let Scenario { target, limits, .. } = self.scenario;
-        let Ok(client) = Client::new(target.endpoint.for_calls(), self.access, limits.connect_ms.duration()) else {
+        let Ok(client) = Client::of(target, self.access, limits.connect_ms.duration()) else {
             return false;
         };
         matches!(

@@ -15,6 +15,7 @@ use crate::recorder::Tally;
 use oracle::{Evidence, Leak, Violation, ViolationKind};
 use wire::transport::Client;
 use workload::{
+    event::ServerName,
     scenario::Scenario,
     sequence::{Pattern, Trait},
 };
@@ -38,6 +39,9 @@ pub struct SlotCheck {
     pub requests: u64,
     /// How long it took, the wait for sequences to go idle included.
     pub took_us: u64,
+    /// The server that the finding is of, where one of several differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerName>,
 }
 
 /// What was found of the slots.
@@ -75,7 +79,23 @@ pub enum SlotFinding {
 
 impl SlotCheck {
     pub(crate) fn not_checkable(why: impl Into<String>) -> Self {
-        Self { finding: SlotFinding::NotCheckable { why: why.into() }, requests: 0, took_us: 0 }
+        Self { finding: SlotFinding::NotCheckable { why: why.into() }, requests: 0, took_us: 0, server: None }
+    }
+
+    /// What was found on several servers: the slots of all of them, or what is wrong with those of the first one of which something is.
+    fn and(self, other: Self) -> Self {
+        let (requests, took_us) = (self.requests.max(other.requests), self.took_us.saturating_add(other.took_us));
+        let finding = match (self.finding, other.finding) {
+            (SlotFinding::AllThere { slots }, SlotFinding::AllThere { slots: more }) => {
+                let finding = SlotFinding::AllThere { slots: slots.saturating_add(more) };
+                return Self { finding, requests, took_us, server: None };
+            }
+            (SlotFinding::AllThere { .. }, finding) => {
+                return Self { finding, requests, took_us, server: other.server };
+            }
+            (finding, _) => finding,
+        };
+        Self { finding, requests, took_us, server: self.server }
     }
 
     pub(crate) fn violation(&self, at_ns: u64) -> Option<Violation> {
@@ -219,7 +239,30 @@ pub(crate) async fn check(client: &Client, site: Site<'_>, after: Aftermath<'_>,
         tokio::time::sleep(terms.idle_limit + REAPER_LATE).await;
     };
     let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-    SlotCheck { finding, requests: trail.requests, took_us }
+    SlotCheck { finding, requests: trail.requests, took_us, server: None }
+}
+
+/// The same on each server, where they are several; `alone` is the scenario for each of them.
+pub(crate) async fn check_each(
+    client: &Client,
+    site: Site<'_>,
+    alone: &[Scenario],
+    after: Aftermath<'_>,
+    trail: &mut Trail,
+) -> SlotCheck {
+    let mut all: Option<SlotCheck> = None;
+    for ((endpoint, server), scenario) in client.replicas().iter().zip(alone) {
+        let found = check(server, Site { scenario, ..site }, after, trail).await;
+        let found = SlotCheck { server: Some(ServerName::new(&endpoint.to_string())), ..found };
+        all = Some(match all {
+            Some(all) => all.and(found),
+            None => found,
+        });
+    }
+    match all {
+        Some(all) => all,
+        None => check(client, site, after, trail).await,
+    }
 }
 
 #[cfg(test)]
@@ -245,8 +288,9 @@ mod tests {
 
     #[test]
     fn a_finding_is_one_violation_or_none() {
-        let kind =
-            |finding| SlotCheck { finding, requests: 0, took_us: 0 }.violation(1).map(|violation| violation.kind);
+        let kind = |finding| {
+            SlotCheck { finding, requests: 0, took_us: 0, server: None }.violation(1).map(|violation| violation.kind)
+        };
         assert_eq!(kind(SlotFinding::AllThere { slots: 4 }), None);
         assert_eq!(kind(SlotFinding::NotCheckable { why: String::new() }), None);
         let seen = Leak::NotHandedOn { waited_ms: 1 };

@@ -308,6 +308,8 @@ impl Numbers {
             EventKind::Received(received) => {
                 format!("<- {}{}", self.of(received.request(), &received.id), result(received))
             }
+            EventKind::ServedBy(Some(server)) => format!("<- server {server} answers"),
+            EventKind::ServedBy(None) => "<- nothing tells the server".to_owned(),
             EventKind::GaveUp => "gives up waiting".to_owned(),
             EventKind::HalfClosed => "half-closes the stream".to_owned(),
             EventKind::StoppedReading(us) => format!("reads nothing for {} ms", us / 1000),

@@ -235,6 +235,10 @@ fn expected_and_seen(violation: &Violation) -> (String, String) {
             format!("not slot {slot}: the sequence of correlation ID {holder} has had it for {held_ms} ms"),
             format!("slot {slot}"),
         ),
+        Evidence::Split { expected, first, last, seen } => {
+            let steps = if first == last { format!("step {first}") } else { format!("steps {first} to {last}") };
+            (format!("server {expected}, which answered {steps}"), format!("server {seen}"))
+        }
         Evidence::Broken { reason } => ("the stream to last until the client closes it".to_owned(), reason.clone()),
         Evidence::Ended => text("the stream to last until the client closes it", "the server ended the stream"),
         Evidence::StillOpen => text("the stream to end", "nothing for the longest lawful wait"),

@@ -12,7 +12,7 @@ use tokio::{sync::Mutex, time::Instant};
 use super::{MemorySource, shared::Shared};
 use crate::probe::site::SECOND_LOOK;
 use wire::transport::{CallError, Client};
-use workload::{event::Nanos, scenario::Millis};
+use workload::{endpoint::Endpoint, event::Nanos, scenario::Millis};
 
 /// How often a server that is away is looked for.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -74,8 +74,15 @@ struct Known {
     not_its_own: u64,
     /// When the absence began that is under way.
     away_since: Option<Nanos>,
+    /// Which of several servers were away in it so far.
+    away: Vec<Endpoint>,
+    /// The same of each disturbance that is over.
+    were_away: Vec<Away>,
     restarts: Restarts,
 }
+
+/// Which servers were away in a disturbance; none where that is not known, so that it may have been each.
+pub(super) type Away = Option<Vec<Endpoint>>;
 
 /// What a look at the server shows.
 enum Seen {
@@ -116,6 +123,12 @@ impl Absences {
     /// When the absence began that is under way.
     pub(super) fn away_since(&self) -> Option<Nanos> {
         self.known().away_since
+    }
+
+    /// Which of several servers were away in the disturbance with this number, where it is over and that is known.
+    pub(super) fn were_away(&self, number: u64) -> Away {
+        let number = usize::try_from(number).ok()?;
+        self.known().were_away.get(number).cloned().flatten()
     }
 
     pub(super) fn restarts(&self) -> Restarts {
@@ -205,6 +218,8 @@ impl Shared {
             if since.is_none() {
                 self.disturbances.begin();
             }
+            let away = std::mem::take(&mut known.away);
+            known.were_away.push(Some(away).filter(|away| !away.is_empty()));
             let has_ended = self.setup.server_memory.as_ref().is_some_and(MemorySource::has_ended);
             let is_another = if has_ended { Some(true) } else { began_anew };
             known.restarts.count += 1;
@@ -222,18 +237,35 @@ impl Shared {
     /// Looks at the server over a connection of its own: one that is there may be of the server before.
     async fn look_for_server(&self) -> Seen {
         let (target, limits) = (&self.setup.scenario.target, &self.setup.scenario.limits);
-        let Ok(client) = Client::new(target.endpoint.for_calls(), &self.access, limits.connect_ms.duration()) else {
+        let Ok(client) = Client::of(target, &self.access, limits.connect_ms.duration()) else {
             return Seen::Nothing;
         };
-        let (server, model) = tokio::join!(client.server_ready(), client.model_ready(&target.model));
-        for answer in [server, model] {
-            match answer {
-                Ok(true) | Err(CallError::Unimplemented | CallError::Restricted(_)) => {}
-                Ok(false) | Err(CallError::Rejected(_)) => return Seen::NotReady,
-                Err(_) => return Seen::Nothing,
+        let mut all = look_at(&client, &target.model).await;
+        for (endpoint, server) in client.replicas().iter().filter(|_| !matches!(all, Seen::Ready(_))) {
+            let its = look_at(server, &target.model).await;
+            let mut known = self.absences.known();
+            if !matches!(its, Seen::Ready(_)) && !known.away.contains(endpoint) {
+                known.away.push(endpoint.clone());
             }
         }
-        let counts = self.preflight.has_statistics;
-        Seen::Ready(if counts { client.counted(&target.model).await.ok().map(|its| its.success) } else { None })
+        if let Seen::Ready(executed) = &mut all
+            && self.preflight.has_statistics
+        {
+            *executed = client.counted(&target.model).await.ok().map(|its| its.success);
+        }
+        all
     }
+}
+
+/// Whether a server, or each of several, and the model are ready.
+async fn look_at(client: &Client, model: &str) -> Seen {
+    let (server, model) = tokio::join!(client.server_ready(), client.model_ready(model));
+    for answer in [server, model] {
+        match answer {
+            Ok(true) | Err(CallError::Unimplemented | CallError::Restricted(_)) => {}
+            Ok(false) | Err(CallError::Rejected(_)) => return Seen::NotReady,
+            Err(_) => return Seen::Nothing,
+        }
+    }
+    Seen::Ready(None)
 }

@@ -9,7 +9,7 @@ use crate::{
     frame::{Footer, HistoryWritten},
     preflight::Preflight,
     probe::{
-        Accounting, IdleSearch, PendingRequests, SlotCheck,
+        Accounting, IdleSearch, PendingRequests, Site, SlotCheck,
         aside::Trail,
         idle_search, naming,
         slots::{self, Aftermath},
@@ -156,11 +156,14 @@ impl Prepared {
             let site = shared.site(&preflight);
             let RunResult { tally, elapsed, .. } = &*result;
             let after = Aftermath { tally, elapsed: *elapsed, is_given: shared.setup.given.is_some() };
+            let alone = shared.setup.scenario.of_each_server();
             observer.looks_at("the slots", slots::lasts(site, after));
-            let slots = slots::check(client, site, after, &mut trail).await;
+            let slots = slots::check_each(client, site, &alone, after, &mut trail).await;
             if site.scenario.slots.idle_limit_search {
                 observer.looks_at("the idle limit", None);
             }
+            // Of several servers, which are alike, the first one shows it.
+            let site = Site { scenario: &alone[0], ..site };
             let idle_limit = idle_search::search(site, &slots, &mut of_the_search).await;
             (pending, (slots, idle_limit))
         };

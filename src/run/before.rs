@@ -43,7 +43,7 @@ impl Prepared {
         if let Some(why) = scenario.lacks_an_endpoint() {
             return Err(RunError::Endpoint(why));
         }
-        let client = Client::new(scenario.target.endpoint.for_calls(), &access, scenario.limits.connect_ms.duration())
+        let client = Client::of(&scenario.target, &access, scenario.limits.connect_ms.duration())
             .map_err(|error| RunError::Endpoint(error.to_string()))?;
         let mut preflight =
             Preflight::ask(&client, scenario, setup.hints, setup.golden.as_ref()).await.map_err(RunError::Endpoint)?;
@@ -79,7 +79,7 @@ impl Prepared {
         let alone = if given.is_some() || setup.embedded {
             Vec::new()
         } else {
-            try_alone(&preflight, &client, scenario, &access, observer).await.map_err(RunError::Endpoint)?
+            try_each_alone(&preflight, &client, scenario, &access, observer).await.map_err(RunError::Endpoint)?
         };
         // Only then, because trying whether the model can be loaded anew does something to the server.
         let hands = Hands::new(client.clone(), scenario, setup.restart.clone()).await.map_err(RunError::Endpoint)?;
@@ -126,6 +126,46 @@ fn uncounted(preflight: &Preflight, scenario: &Scenario) -> Option<String> {
             "the threshold '{threshold}' cannot be judged: the server does not answer ModelStatistics; nothing was sent"
         )
     })
+}
+
+/// The sequence before the run, on each server where they are several. Servers that count each other's requests are one.
+async fn try_each_alone(
+    preflight: &Preflight,
+    client: &Client,
+    scenario: &Scenario,
+    access: &Access,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Violation>, String> {
+    let servers = client.replicas();
+    if servers.is_empty() {
+        return try_alone(preflight, client, scenario, access, observer).await;
+    }
+    let mut seen = Vec::new();
+    for (place, ((endpoint, server), alone)) in servers.iter().zip(scenario.of_each_server()).enumerate() {
+        let before = executed(client, preflight).await;
+        let tried = try_alone(preflight, server, &alone, access, observer).await;
+        seen.extend(tried.map_err(|why| format!("{endpoint}: {why}"))?);
+        let rose =
+            before.iter().zip(executed(client, preflight).await).map(|(before, after)| after.saturating_sub(*before));
+        let rose: Vec<_> = rose.collect();
+        let same = (0..servers.len()).find(|other| *other != place && rose[*other] > 0 && rose[*other] == rose[place]);
+        if let Some((other, _)) = same.map(|other| &servers[other]) {
+            return Err(format!(
+                "{endpoint} and {other} count the same requests, so they are one server, or others use the model: name each \
+                 server once (--replicas)"
+            ));
+        }
+    }
+    Ok(seen)
+}
+
+/// How many requests each server has executed; nought where it does not tell.
+async fn executed(client: &Client, preflight: &Preflight) -> Vec<u64> {
+    let mut all = Vec::new();
+    for (_, server) in client.replicas() {
+        all.push(server.counted(&preflight.model.name).await.map_or(0, |counted| counted.success));
+    }
+    all
 }
 
 /// The sequence before the run. Where that takes long the user learns why.

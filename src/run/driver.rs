@@ -14,6 +14,7 @@ use super::{
 use wire::transport::{Dialer, Link, Message, Outgoing, RequestTemplate, Stream};
 use workload::{
     conversation::{Connection, Lane, Transport},
+    endpoint::Endpoint,
     event::{Cut, Disturbance, EventKind, Nanos, Received},
 };
 
@@ -27,8 +28,9 @@ pub(super) struct Driver {
     pub(super) link: Link,
     template: RequestTemplate,
     streams: Streams,
-    /// How much of what was done to the server was told.
+    /// How much of what was done to the server was heeded, and how much of that was told.
     heeded: u64,
+    told: u64,
 }
 
 /// A conversation ended early: a stream is gone that should not be, and with it what was in flight.
@@ -39,7 +41,7 @@ type Suspicious = bool;
 
 impl Driver {
     pub(super) fn new(context: StreamContext, dialer: Dialer, link: Link, template: RequestTemplate) -> Self {
-        Self { context, dialer, link, template, streams: Streams::default(), heeded: 0 }
+        Self { context, dialer, link, template, streams: Streams::default(), heeded: 0, told: 0 }
     }
 
     /// Holds the context's conversation to its end.
@@ -123,13 +125,20 @@ impl Driver {
     fn open(&mut self, lane: Lane, over: Connection, by: Transport, out: &Out) -> Result<(), String> {
         let (link, severer) = match over {
             Connection::Own => (self.link.clone(), None),
-            Connection::Neighbour => (out.shared.neighbour(self.context.id.worker).unwrap_or(&self.link).clone(), None),
+            Connection::Neighbour => {
+                (out.shared.neighbour(self.context.id.worker, &self.dialer).unwrap_or(&self.link).clone(), None)
+            }
             Connection::Fresh | Connection::Narrow | Connection::Process => {
                 let (link, severer) = self.dialer.made_for_a_stream(over, by).map_err(|error| error.to_string())?;
                 (link, Some(severer))
             }
         };
         out.tell(self.context.id, lane, EventKind::Opened(over, by));
+        let target = &out.shared.setup.scenario.target;
+        let server = self.dialer.endpoint(by).and_then(|endpoint| target.server_at(endpoint));
+        if server.is_some() {
+            out.tell(self.context.id, lane, EventKind::ServedBy(server));
+        }
         let way = Way::new(link.taken(by), severer, by);
         let Stream { outgoing, incoming } =
             Stream::open(&link, by, self.template.clone()).map_err(|error| error.to_string())?;
@@ -213,10 +222,34 @@ impl Driver {
         let count = out.shared.disturbances.count();
         while self.heeded < count {
             let begins = self.heeded.is_multiple_of(2);
+            if begins && self.has_own_server(out) {
+                let is_over = self.heeded + 1 < count;
+                match out.shared.absences.were_away(self.heeded / 2) {
+                    // Which servers are away is known when all are back; who sees something odd before waits for that.
+                    _ if !is_over => return,
+                    Some(away) if !self.is_of(&away) => {
+                        self.heeded += 2;
+                        continue;
+                    }
+                    _ => {}
+                }
+            }
             let disturbance = if begins { Disturbance::Begins } else { Disturbance::IsOver };
             out.tell(self.context.id, Lane::FIRST, EventKind::Disturbed(disturbance));
+            self.told += 1;
             self.heeded += 1;
         }
+    }
+
+    /// Whether the endpoint is one of several servers, so that it does not matter to the context when another one is away.
+    fn has_own_server(&self, out: &Out) -> bool {
+        let servers = out.shared.setup.scenario.target.servers();
+        self.is_of(servers)
+    }
+
+    /// Whether all that the context sends goes to servers that are in a list.
+    fn is_of(&self, servers: &[Endpoint]) -> bool {
+        [&self.dialer.grpc, &self.dialer.http].into_iter().flatten().all(|endpoint| servers.contains(endpoint))
     }
 
     /// Whether the server was away of late, and has come back: then what looks wrong may be a consequence of that. Where the run does not
@@ -238,6 +271,7 @@ impl Driver {
     }
 
     async fn take_in(&mut self, lane: Lane, message: Message, out: &Out) -> Result<Suspicious, CutShort> {
+        let (came, told) = (out.shared.clock.now(), self.told);
         if let Message::Received(received) = &message
             && let Received { result: Err(text), .. } = received
             && received.request().is_some_and(|request| self.context.is_to_be_answered(lane, request))
@@ -249,8 +283,14 @@ impl Driver {
             self.streams.heard_of(lane);
         }
         let cut = match message {
+            Message::ServedBy(server) => {
+                out.tell(self.context.id, lane, EventKind::ServedBy(server));
+                return Ok(false);
+            }
             Message::Received(received) => {
-                let record = out.tell(self.context.id, lane, EventKind::Received(Box::new(received)));
+                // Whose server was there all the time, waited for another one in vain.
+                let at = if told == self.told && self.has_own_server(out) { came } else { out.shared.clock.now() };
+                let record = out.tell_at(at, self.context.id, lane, EventKind::Received(Box::new(received)));
                 if let Some(settled) = &record.settled {
                     self.context.on_outcome(lane, settled.step.request);
                 }
@@ -304,7 +344,7 @@ impl Driver {
         let mut held_up_before = out.shared.threads[out.thread].held_up.so_far();
         let mut suspicious = false;
         loop {
-            match tokio::time::timeout_at(deadline, incoming.next()).await {
+            match tokio::time::timeout_at(deadline, incoming.told()).await {
                 Err(_) => {
                     let more = out.shared.time_left(asked_at, limit);
                     if !more.is_zero() {

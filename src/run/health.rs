@@ -118,7 +118,7 @@ impl Looker {
         memory: Option<MemorySource>,
     ) -> Result<Self, String> {
         let (target, limit) = (scenario.target.clone(), scenario.limits.connect_ms.duration().min(LIMIT));
-        let client = Client::new(target.endpoint.for_calls(), access, limit).map_err(|error| error.to_string())?;
+        let client = Client::of(&target, access, limit).map_err(|error| error.to_string())?;
         let looker = Self { client, access: access.clone(), target, asks, counts, memory };
         if let Some(source) = &looker.memory {
             let unreadable = |why| format!("the server's memory ({source}) cannot be read: {why}");

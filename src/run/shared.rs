@@ -2,6 +2,7 @@
 
 use std::{
     cell::RefCell,
+    iter,
     rc::Rc,
     sync::{
         Arc, OnceLock,
@@ -34,6 +35,7 @@ use wire::{
 };
 use workload::{
     conversation::Lane,
+    endpoint::Protocol,
     event::{ContextId, Event, EventKind, Nanos},
     scenario::Population,
 };
@@ -134,10 +136,15 @@ impl Shared {
         Ok(its.get().expect("it is there now"))
     }
 
-    /// The connection of a worker's neighbour. With a rate that one may not have been needed so far.
-    pub(super) fn neighbour(&self, worker: u32) -> Option<&Link> {
+    /// The connection of a context's neighbour, which is another worker. With a rate that one may not have been needed so far. Where endpoints
+    /// are different servers it leads to the context's own, so there may be none.
+    pub(super) fn neighbour(&self, worker: u32, own: &Dialer) -> Option<&Link> {
         let Setup { share, scenario, .. } = &self.setup;
-        self.connection_of(share.next_to(worker, scenario.workers())).ok()
+        let at = |worker: u32| Protocol::ALL.map(|its| scenario.target.endpoint.of(its, worker as usize));
+        let own = [own.grpc.as_ref(), own.http.as_ref()];
+        let is_its = |worker: &u32| scenario.target.servers().is_empty() || at(*worker) == own;
+        let others = iter::successors(Some(worker), |worker| Some(share.next_to(*worker, scenario.workers()))).skip(1);
+        self.connection_of(others.take(scenario.workers() as usize).find(is_its)?).ok()
     }
 
     /// After how long a missing response is lost, where no more iterations were under way at a time than so far.

@@ -5,6 +5,7 @@ mod support;
 
 mod access;
 mod access_http;
+mod affinity;
 mod ci;
 mod claims;
 mod cli;

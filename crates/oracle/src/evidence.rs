@@ -10,7 +10,7 @@ use super::{
 };
 use workload::{
     controls::Difference,
-    event::{Code, ContextId},
+    event::{Code, ContextId, ServerName},
     inputs::ElementType,
     model::Counted,
     number::{Datatype, Number},
@@ -274,6 +274,17 @@ pub enum Evidence {
         /// For how long that sequence has had it, in ms.
         #[serde(rename = "held_us", with = "workload::micros::OfMs")]
         held_ms: u64,
+    },
+    /// `sequence-split`: a step was answered by another server than the steps before it.
+    Split {
+        /// The server that answered the steps before.
+        expected: ServerName,
+        /// The first of these steps, from 1.
+        first: u32,
+        /// The last of them.
+        last: u32,
+        /// The server that answered this step.
+        seen: ServerName,
     },
     /// `stream-broken`: the server or the network ended the stream with an error.
     Broken {

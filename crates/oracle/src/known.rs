@@ -11,6 +11,7 @@ use super::{
     order::{self, Operation, OrderFound},
     overlap::{self, Summary},
     seat::Seat,
+    served::Served,
     states::{Possible, State},
     strays::{CUTS_MAX, Strays},
     stream::{Fate, Request, Stream},
@@ -43,6 +44,7 @@ pub(super) struct Knowledge {
     overlap: Option<u64>,
     expiry: Expiry,
     pub(super) seat: Seat,
+    pub(super) served: Served,
     sent: u64,
     last_lane: Lane,
     /// What was answered while several streams had requests under way.
@@ -74,6 +76,7 @@ impl Knowledge {
             overlap: None,
             expiry: Expiry::default(),
             seat: Seat::default(),
+            served: Served::default(),
             sent: 0,
             last_lane: Lane::FIRST,
             evidence: Vec::new(),

@@ -21,6 +21,7 @@ mod rejection;
 mod response;
 mod seat;
 mod series;
+mod served;
 mod states;
 mod strays;
 mod stream;

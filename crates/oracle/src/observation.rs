@@ -9,6 +9,7 @@ use super::{
     ms,
     order::Answer,
     rejection::Reason,
+    served::Where,
     states::Judged,
     stream::Request,
     words::{self, OtherWords, Words},
@@ -41,7 +42,11 @@ impl<'o> Observation<'o> {
 
     pub(super) fn of(mut self, kind: EventKind) -> Ruling {
         match kind {
-            EventKind::Opened(_, transport) => self.id.stream(self.lane).open(self.at, transport),
+            EventKind::Opened(_, transport) => {
+                self.id.stream(self.lane).open(self.at, transport);
+                self.id.served.open(self.lane);
+            }
+            EventKind::ServedBy(server) => self.id.served.told(self.lane, server),
             EventKind::Disturbed(disturbance) => self.id.disturb(disturbance, self.at),
             EventKind::Sent(step) => self.id.send(self.lane, step, self.at, self.rules),
             EventKind::Answered(request, sum, seen) => self.answered(request, sum, seen),
@@ -71,7 +76,9 @@ impl<'o> Observation<'o> {
         }
         self.check_order(&request);
         let rules = self.rules;
-        if request.step.flaw().is_some() {
+        if self.is_split(&request) {
+            self.without_news(&request, Outcome::Completed, Doubt::State);
+        } else if request.step.flaw().is_some() {
             self.flawed(&request, None, None);
         } else if self.shares_its_sum(&request) {
             self.without_news(&request, Outcome::Completed, Doubt::Stragglers);
@@ -89,6 +96,26 @@ impl<'o> Observation<'o> {
     /// Whether a request to an iterative model may add to what another one adds up.
     fn shares_its_sum(&self, request: &Request) -> bool {
         self.rules.arithmetic.answers.are_iterative() && self.id.strays.in_fog(request.sent_at)
+    }
+
+    /// Whether an error is the rejection of a step that needs START first.
+    fn wants_start(&self, text: &str) -> bool {
+        words::want_start(text, &self.id.correlation_id.written(self.id.form), &self.rules.model)
+    }
+
+    /// Whether the request's sequence is on two servers. Then neither knows all of its steps, and no answer tells anything of the model.
+    fn is_split(&mut self, request: &Request) -> bool {
+        match self.id.served.answered(request) {
+            Where::There => false,
+            Where::Split => true,
+            // A server that went away takes its sequences with it.
+            Where::Elsewhere { since, .. } if self.id.may_be_disturbed(since) => true,
+            Where::Elsewhere { before, steps: (first, last), now, .. } => {
+                let evidence = Evidence::Split { expected: before, first: first + 1, last: last + 1, seen: now };
+                self.violation(ViolationKind::SequenceSplit, Some(&request.step), evidence);
+                true
+            }
+        }
     }
 
     fn check_order(&mut self, request: &Request) {
@@ -110,6 +137,15 @@ impl<'o> Observation<'o> {
             let evidence = Evidence::OutputsBesideError { outputs: received.outputs, error };
             self.violation(ViolationKind::WrongOutputName, Some(&request.step), evidence);
         }
+        if self.is_split(&request) {
+            let wants_start = |text: &String| self.wants_start(text);
+            let outcome = match error {
+                None => Outcome::Completed,
+                Some(text) if wants_start(text) => Outcome::Rejected,
+                Some(_) => Outcome::Failed,
+            };
+            return self.without_news(&request, outcome, Doubt::State);
+        }
         match &received.result {
             Err(text) if self.id.may_be_disturbed(request.sent_at) && self.rules.words.say_out_of_service(text) => {
                 self.without_news(&request, Outcome::Failed, Doubt::Disturbed);
@@ -126,7 +162,7 @@ impl<'o> Observation<'o> {
                 self.check_code(&request.step, Reason::Unavailable, received.code, text);
                 self.expired(&request, text);
             }
-            Err(text) if words::want_start(text, &self.id.correlation_id.written(self.id.form), &self.rules.model) => {
+            Err(text) if self.wants_start(text) => {
                 self.check_code(&request.step, Reason::Invalid, received.code, text);
                 self.rejected(&request, text);
             }

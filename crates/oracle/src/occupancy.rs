@@ -369,6 +369,7 @@ impl Context {
             | EventKind::Opened(..)
             | EventKind::HalfClosed
             | EventKind::Closed
+            | EventKind::ServedBy(_)
             | EventKind::NotClosed => None,
         }
     }

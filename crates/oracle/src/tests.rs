@@ -4,6 +4,7 @@ mod controls;
 mod cuts;
 mod exchange;
 mod series;
+mod servers;
 mod simulation;
 mod special;
 mod streams;

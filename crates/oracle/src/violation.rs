@@ -52,6 +52,8 @@ workload::table! {
         WrongControl = "wrong-control";
         /// A sequence was executed in a slot that is not its own.
         WrongSlot = "wrong-slot";
+        /// Steps of one sequence were answered by different servers.
+        SequenceSplit = "sequence-split";
         /// A stream ended although the client had not closed it, or with responses missing.
         StreamBroken = "stream-broken";
         /// A stream stayed open although the client closed it and had every response.

@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
+use hyper::header::HeaderValue;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::StreamExt as _;
 use tonic::{
@@ -76,6 +77,8 @@ pub(super) struct Service {
     pub(super) like: Like,
     /// The faults of the whole server that happen.
     pub(super) blows: mpsc::UnboundedSender<Fault>,
+    /// What answers are signed with, if anything.
+    pub(super) name: Option<HeaderValue>,
     pub(super) exiting: Arc<AtomicBool>,
 }
 

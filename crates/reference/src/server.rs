@@ -14,7 +14,8 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::BoxFuture;
+use futures_util::{TryFutureExt as _, future::BoxFuture};
+use hyper::{Response, header::HeaderValue};
 use tokio::{
     runtime,
     sync::{Notify, mpsc, oneshot},
@@ -55,6 +56,8 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// What is spoken over TLS.
 const GRPC_PROTOCOL: &str = "h2";
 const HTTP_PROTOCOL: &str = "http/1.1";
+/// The header with the server's name.
+const SERVED_BY: &str = "x-served-by";
 /// How long it may take to start again, and how often that is looked at.
 const STARTED_AGAIN_WITHIN: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(2);
@@ -91,6 +94,8 @@ pub struct Options {
     pub like: Like,
     /// The age at which a gRPC connection's client is told to go away, if it ever is; what is under way is finished.
     pub max_connection_age: Option<Duration>,
+    /// What the header `x-served-by` of its responses says, as a load balancer has it; without it there is no such header.
+    pub name: Option<&'static str>,
     /// How many threads serve.
     pub threads: usize,
 }
@@ -111,6 +116,7 @@ impl Default for Options {
             hold_until: HoldUntil::default(),
             like: Like::default(),
             max_connection_age: None,
+            name: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
@@ -334,7 +340,12 @@ impl Listeners {
         let http = web::in_order(move || async move {
             match http.connections(&closing) {
                 Ok(connections) => {
-                    web::serve(connections, closing, move |request| http::answer(answering.clone(), request)).await;
+                    let answer = move |request| {
+                        let service = answering.clone();
+                        let name = service.name.clone();
+                        http::answer(service, request).map_ok(|answer| signed(answer, name))
+                    };
+                    web::serve(connections, closing, answer).await;
                 }
                 Err(error) => tracing::error!("the reference server does not serve HTTP: {error}"),
             }
@@ -419,6 +430,7 @@ impl Life {
             misbehaviour: Arc::new(Misbehaviour::new(Arc::clone(&self.faults))),
             like: self.options.like,
             blows,
+            name: self.options.name.and_then(|name| HeaderValue::from_str(name).ok()),
             exiting: Arc::default(),
         };
         loop {
@@ -448,12 +460,21 @@ impl Life {
     }
 }
 
+/// An answer with the server's name, where it has one.
+fn signed<A>(mut answer: Response<A>, name: Option<HeaderValue>) -> Response<A> {
+    if let Some(name) = name {
+        answer.headers_mut().insert(SERVED_BY, name);
+    }
+    answer
+}
+
 /// Serves gRPC until the connections end, and then to the end of what is under way.
 async fn serve(
     service: Service,
     max_age: Option<Duration>,
     connections: Connections,
 ) -> Result<(), tonic::transport::Error> {
+    let name = service.name.clone();
     let inference = GrpcInferenceServiceServer::new(service)
         .accept_compressed(CompressionEncoding::Gzip)
         .accept_compressed(CompressionEncoding::Deflate)
@@ -466,7 +487,7 @@ async fn serve(
     server
         .max_concurrent_streams(u32::MAX)
         .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
-        .add_service(MapResponseLayer::new(tell_unreadable).named_layer(inference))
+        .add_service(MapResponseLayer::new(move |answer| signed(tell_unreadable(answer), name)).named_layer(inference))
         .add_service(HealthServer::new(Healthy))
         // A signal would make it drop connections that were taken and not served yet. Without one at all it would not
         // tell those that are open to go away.

@@ -104,6 +104,11 @@ impl Endpoint {
         self.host == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 
+    /// Whether another endpoint has the same address, whatever is spoken there.
+    pub fn is_at(&self, other: &Self) -> bool {
+        (&self.host, self.port) == (&other.host, other.port)
+    }
+
     /// The same place where something else is spoken.
     pub fn speaking(self, scheme: Scheme) -> Self {
         Self { scheme, ..self }

@@ -1,6 +1,6 @@
 //! What happens after something was sent: the one thing that the oracle and the recorder look at.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,9 @@ pub enum EventKind {
     Answered(RequestId, Number, Option<Seen>),
     /// The stream brought a message of any other form, or one that the oracle has not read.
     Received(Box<Received>),
+    /// What the stream brings from now on was answered by this server, as a header or the endpoint tells it; nobody knows by which where
+    /// there is none. Told where that changes; a new stream begins without.
+    ServedBy(Option<ServerName>),
     /// The client gave up waiting for the oldest request in flight.
     GaveUp,
     /// The client said that no further step follows; answers may still be due.
@@ -76,6 +79,43 @@ impl EventKind {
             Self::Cut(Cut::Broken(reason)) => reason.len(),
             _ => 0,
         }
+    }
+}
+
+/// The most bytes of a server's name that are kept.
+const SERVER_NAME_MAX: usize = 128;
+
+/// One of several servers, by what a header or an endpoint calls it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct ServerName(Arc<str>);
+
+impl ServerName {
+    /// The name that a server, or what is before it, gives it, as far as anybody reads it.
+    pub fn new(text: &str) -> Self {
+        let is_shown = |c: &char| !c.is_control();
+        let end = (0..=SERVER_NAME_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        let shown: String = text[..end].chars().filter(is_shown).collect();
+        Self(shown.into())
+    }
+}
+
+impl From<String> for ServerName {
+    fn from(text: String) -> Self {
+        Self::new(&text)
+    }
+}
+
+impl From<ServerName> for String {
+    fn from(name: ServerName) -> Self {
+        name.0.as_ref().to_owned()
+    }
+}
+
+impl fmt::Display for ServerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 

@@ -49,6 +49,58 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// The name of a header that a run sends or reads, in lower case.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct HeaderName(String);
+
+impl HeaderName {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for HeaderName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let name = text.trim().to_ascii_lowercase();
+        let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || !name.chars().all(is_of_a_name) {
+            return Err(format!("'{text}' is not the name of a header: use letters, digits, '-', '_' and '.'"));
+        }
+        if is_of_the_protocol(&name) {
+            return Err(format!("header '{name}' belongs to the protocol: use another name"));
+        }
+        Ok(Self(name))
+    }
+}
+
+impl TryFrom<String> for HeaderName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<HeaderName> for String {
+    fn from(name: HeaderName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for HeaderName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn is_of_the_protocol(name: &str) -> bool {
+    name.starts_with("grpc-") || name.ends_with("-bin") || OF_THE_PROTOCOL.contains(&name)
+}
+
 /// A header, `NAME: VALUE`. Where it is written down, its value is not, unless the environment has it: `NAME: $VARIABLE`, or
 /// `NAME: Bearer $VARIABLE`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,7 +166,7 @@ impl FromStr for Header {
                 "before the colon stands a name of letters, digits, '-', '_' and '.'; it does not here".to_owned()
             );
         }
-        if name.starts_with("grpc-") || name.ends_with("-bin") || OF_THE_PROTOCOL.contains(&name.as_str()) {
+        if is_of_the_protocol(&name) {
             return Err(format!("header '{name}' belongs to the protocol, and cannot be set"));
         }
         let value = read_value(value.trim()).map_err(|problem| format!("header '{name}': {problem}"))?;

@@ -59,6 +59,19 @@ pub struct Statistics {
     pub spent: Spent,
 }
 
+impl Statistics {
+    /// Those of two servers together.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.counted.success += other.counted.success;
+        self.counted.fail += other.counted.fail;
+        self.counted.inference += other.counted.inference;
+        self.counted.execution += other.counted.execution;
+        self.spent += other.spent;
+        self
+    }
+}
+
 /// How long the requests that succeeded took in the server, all together, as a model's statistics say, or how far that rose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spent {

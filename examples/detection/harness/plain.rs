@@ -87,6 +87,7 @@ impl Context {
             }
             EventKind::Cut(Cut::ByClient | Cut::Interrupted)
             | EventKind::Due(_)
+            | EventKind::ServedBy(_)
             | EventKind::GaveUp
             | EventKind::HalfClosed
             | EventKind::StoppedReading(_)

@@ -321,6 +321,7 @@ impl<'r> Attempt<'r> {
 
     async fn take_in(&mut self, line: usize, message: Message) -> Result<(), Void> {
         let cut = match message {
+            Message::ServedBy(_) => return Ok(()),
             Message::Received(received) => return self.answered(line, EventKind::Received(Box::new(received))),
             Message::End => Cut::Ended,
             Message::Broken(reason) => Cut::Broken(reason),

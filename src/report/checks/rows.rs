@@ -243,7 +243,8 @@ pub(in crate::report) fn pending(pending: &PendingRequests) -> Check {
     }
 }
 
-pub(in crate::report) fn slots(SlotCheck { finding, requests, took_us }: &SlotCheck) -> Check {
+pub(in crate::report) fn slots(SlotCheck { finding, requests, took_us, server }: &SlotCheck) -> Check {
+    let of = server.as_ref().map_or_else(String::new, |server| format!("on server {server}: "));
     let after =
         format!("(checked in {} with {})", time(Duration::from_micros(*took_us)), counted(*requests, "request"));
     let all = |slots: u32| counted(slots.into(), "slot");
@@ -256,17 +257,19 @@ pub(in crate::report) fn slots(SlotCheck { finding, requests, took_us }: &SlotCh
         }
         SlotFinding::Leaked { slots, leaked, seen } => Check::failed(
             CheckName::Slots,
-            format!("{leaked} of {} leaked: {} {after}", all(*slots), words::leak(*slots, *seen)),
+            format!("{of}{leaked} of {} leaked: {} {after}", all(*slots), words::leak(*slots, *seen)),
         ),
         SlotFinding::ReleasedTwice { slots, within_ms } => Check::failed(
             CheckName::Slots,
             format!(
-                "one was released twice: with {slots} of {} taken, one more START got {} {after}",
+                "{of}one was released twice: with {slots} of {} taken, one more START got {} {after}",
                 all(*slots),
                 words::surplus(*slots, *within_ms)
             ),
         ),
-        SlotFinding::NotCheckable { why } => Check::without_result(CheckName::Slots, format!("not checkable: {why}")),
+        SlotFinding::NotCheckable { why } => {
+            Check::without_result(CheckName::Slots, format!("{of}not checkable: {why}"))
+        }
     }
 }
 

@@ -59,6 +59,14 @@ fn target(scenario: &Scenario, preflight: &Preflight, extent: Extent) -> (String
     let model = &preflight.model;
     let strategy = model.strategy.map_or_else(|| "strategy unknown".to_owned(), |strategy| strategy.to_string());
     let slots = model.slots.map_or_else(|| "slots unknown".to_owned(), |slots| counted(slots.into(), "slot"));
+    let slots = match scenario.target.servers() {
+        [] => slots,
+        servers => {
+            let names: Vec<_> = servers.iter().map(ToString::to_string).collect();
+            let each = if servers.len() > 1 { " each" } else { "" };
+            format!("{} ({}) with {slots}{each}", counted(servers.len() as u64, "server"), names.join(", "))
+        }
+    };
     let limit = model.idle_limit.map_or_else(|| "unknown".to_owned(), time);
     let server = model.server.as_deref().map_or_else(String::new, |server| format!(" on {server}"));
     let endpoint = match extent {

@@ -89,7 +89,7 @@ fn slots() -> String {
     let mut all = Vec::new();
     for n in [1_u32, 2] {
         for finding in found(n) {
-            all.push(slots_line(&SlotCheck { finding, requests: n.into(), took_us: 7000 }));
+            all.push(slots_line(&SlotCheck { finding, requests: n.into(), took_us: 7000, server: None }));
         }
         for ended_us in [None, Some(5000)] {
             let found = IdleSearch::Found { configured_us: 4000, kept_us: 4100, ended_us, trials: n };

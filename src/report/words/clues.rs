@@ -148,6 +148,10 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
             "all {rejected} rejected steps of the sequence came over another connection than its START, and none of its {executed} \
              executed ones; no sequence went on over another connection"
         ),
+        Clue::SeveralServers { servers } => format!(
+            "the endpoint leads to {servers} servers, and nothing tells which of them answered a step: have the load balancer name the \
+             server in a header, and give --server-header NAME"
+        ),
         Clue::NearIdEnded { sequence, id } => format!(
             "between the last accepted step and the rejection sequence {} of correlation ID {id} ended, which is nearly the same ID",
             name(*sequence)
@@ -242,6 +246,7 @@ fn seen_and_expected(violation: &Violation, Description { seen, expected, .. }: 
     match violation.kind {
         Kind::Statistics => format!("the counts rose by {seen}, and had to by {expected}"),
         Kind::WrongSlot => format!("the model tells {seen}; it had to be {expected}"),
+        Kind::SequenceSplit => format!("the step was answered by {seen}, and had to be by {expected}"),
         _ => format!("the stream brought {seen}, and there should be {expected}"),
     }
 }

@@ -9,7 +9,7 @@ use oracle::{
 };
 use workload::{
     conversation::Transport,
-    event::{Code, ContextId},
+    event::{Code, ContextId, ServerName},
     model::Counted,
     sequence::{CorrelationId, Flaw, Pattern, RequestId, Special},
     tensor::Other,
@@ -205,6 +205,14 @@ fn all() -> Vec<(ViolationKind, Evidence)> {
         (Kind::WrongSlot, Evidence::NoSuchSlot { slots: 8, seen: 9 }),
         (Kind::WrongSlot, Evidence::OtherSlot { expected: 7, seen: 2 }),
         (Kind::WrongSlot, Evidence::TakenSlot { slot: 2, holder: id(9), held_ms: 5 }),
+        (
+            Kind::SequenceSplit,
+            Evidence::Split { expected: ServerName::new("a"), first: 1, last: 3, seen: ServerName::new("b") },
+        ),
+        (
+            Kind::SequenceSplit,
+            Evidence::Split { expected: ServerName::new("b"), first: 1, last: 1, seen: ServerName::new("a") },
+        ),
         (Kind::StreamBroken, Evidence::Broken { reason: text("connection reset") }),
         (Kind::StreamBroken, Evidence::Ended),
         (Kind::StreamNotClosed, Evidence::StillOpen),
@@ -303,6 +311,7 @@ fn clues() -> Vec<Clue> {
         Clue::StreamBroke { reason: Some(text("connection reset")) },
         Clue::StreamBroke { reason: None },
         Clue::OtherConnection { rejected: 3, executed: 2 },
+        Clue::SeveralServers { servers: 2 },
         Clue::NearIdEnded { sequence, id },
         idle(None, None),
         idle(Some(500), Some(true)),

@@ -131,6 +131,8 @@ workload::table! {
         SpuriousRejection = "spurious-rejection", "spurious START error";
         /// A sequence is known only on the connection that began it, as where a load balancer sends each connection to another server.
         BoundToConnection = "bound-to-connection", "spurious START error";
+        /// Steps of one sequence went to different servers, which do not share sequences.
+        SequenceSplit = "sequence-split", "spurious START error";
         /// A START was rejected for want of START.
         StartRejected = "start-rejected", "spurious START error";
         /// A step without START and without a sequence was executed.

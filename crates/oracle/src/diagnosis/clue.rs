@@ -262,6 +262,11 @@ pub enum Clue {
         /// Executed steps of the sequence.
         executed: usize,
     },
+    /// The endpoint leads to several servers, and nothing tells which of them answered a step.
+    SeveralServers {
+        /// How many there are.
+        servers: usize,
+    },
     /// A sequence of an ID that is nearly the same ended before the rejection.
     NearIdEnded {
         /// That sequence.

@@ -52,12 +52,20 @@ pub struct ModelFacts {
     pub controls: Option<String>,
     /// What correlation IDs are on the wire.
     pub id_forms: Vec<IdForm>,
+    /// How many servers may have answered a step, where they are several and nothing tells which did.
+    pub untold_servers: Option<usize>,
 }
 
 impl ModelFacts {
     /// The same where correlation IDs have these forms.
     pub fn with_ids(self, forms: impl Iterator<Item = IdForm>) -> Self {
         Self { id_forms: forms.collect(), ..self }
+    }
+
+    /// The same where so many servers may have answered a step, and nothing tells which did.
+    #[must_use]
+    pub fn with_untold_servers(self, untold_servers: Option<usize>) -> Self {
+        Self { untold_servers, ..self }
     }
 
     /// What a run knows of its model.
@@ -69,6 +77,7 @@ impl ModelFacts {
             arithmetic: model.arithmetic,
             controls: model.controls.as_ref().map(|controls| controls.output.clone()),
             id_forms: vec![IdForm::default()],
+            untold_servers: None,
         }
     }
 }
@@ -126,6 +135,24 @@ struct Question<'q> {
 
 impl Question<'_> {
     fn hypotheses(&self) -> Vec<Hypothesis> {
+        self.split().into_iter().chain(self.of_one_server()).collect()
+    }
+
+    /// That the sequence's steps may have gone to several servers. A rejection is what they give then, and other sums follow from it.
+    fn split(&self) -> Option<Hypothesis> {
+        use ViolationKind as Kind;
+        let servers = self.known.untold_servers?;
+        let begins = self.violation.place.as_ref().and_then(|place| place.step).is_some_and(|step| step.start);
+        let (rank, fit) = match self.violation.kind {
+            Kind::SpuriousStartError if !begins => (1, Fit::Yes),
+            Kind::WrongSum | Kind::WrongOutput | Kind::WrongSlot if !begins => (1, Fit::NotKnown),
+            Kind::MissingStartError => (1, Fit::NotKnown),
+            _ => return None,
+        };
+        Some(Hypothesis::of_rank(Cause::SequenceSplit, rank, fit, [Clue::SeveralServers { servers }]))
+    }
+
+    fn of_one_server(&self) -> Vec<Hypothesis> {
         use ViolationKind as Kind;
         let of_step =
             |explain: fn(&Self, Spot) -> Vec<Hypothesis>| self.spot.map(|spot| explain(self, spot)).unwrap_or_default();
@@ -138,6 +165,7 @@ impl Question<'_> {
             Kind::SpuriousTimeout | Kind::MissingTimeout => of_step(rejections::of_limit),
             Kind::WrongControl => errors::control(self),
             Kind::WrongSlot => errors::slot(self),
+            Kind::SequenceSplit => in_order(&[Cause::SequenceSplit], [Clue::SeenAndExpected]),
             Kind::UnexpectedError => of_step(errors::explain),
             Kind::Hang => lost::by_anybody(self),
             Kind::Lost => self.spot.map_or_else(lost::alone, |spot| lost::explain(self, spot)),

@@ -8,7 +8,7 @@ use super::Entry;
 use workload::{
     controls::{self, Seen},
     conversation::{Connection, Lane, Transport},
-    event::{Code, ContextId, Cut, Disturbance, Due, EventKind, Nanos, Received, Response, Series},
+    event::{Code, ContextId, Cut, Disturbance, Due, EventKind, Nanos, Received, Response, Series, ServerName},
     number::{Datatype, Number, Written},
     sequence::{CorrelationId, Pattern, RequestId, Special, Step},
     tensor::{Tensor, TensorData},
@@ -65,6 +65,12 @@ pub fn write(entry: &Entry, out: &mut Vec<u8>) {
             }
             if received.outputs > 0 {
                 count("outputs", received.outputs, out);
+            }
+        }
+        EventKind::ServedBy(server) => {
+            word("e", "served-by", out);
+            if let Some(server) = server {
+                json("server", server, out);
             }
         }
         EventKind::GaveUp => word("e", "gave-up", out),
@@ -208,6 +214,7 @@ struct HistoryLine<'l> {
     #[serde(default)]
     outputs: u32,
     answer: Option<Answer>,
+    server: Option<ServerName>,
 }
 
 /// A response whose form is not the one that was asked for.
@@ -282,6 +289,7 @@ impl HistoryLine<'_> {
                 let id = self.r.ok_or_else(|| wants("r"))?.into_owned();
                 EventKind::Received(Box::new(Received { id, result, code: self.code, outputs: self.outputs }))
             }
+            "served-by" => EventKind::ServedBy(self.server),
             "gave-up" => EventKind::GaveUp,
             "half-closed" => EventKind::HalfClosed,
             "stopped-reading" => EventKind::StoppedReading(self.us.ok_or_else(|| wants("us"))?),
@@ -412,6 +420,8 @@ mod tests {
             received("what?", Err("an \u{0} error\n".into())),
             EventKind::Due(Due { at: u64::MAX, waited: true }),
             EventKind::Due(Due { at: 0, waited: false }),
+            EventKind::ServedBy(Some(ServerName::new("a \"server\""))),
+            EventKind::ServedBy(None),
             EventKind::GaveUp,
             EventKind::HalfClosed,
             EventKind::StoppedReading(u64::MAX),

@@ -163,6 +163,7 @@ impl Share {
             | EventKind::HalfClosed
             | EventKind::Closed
             | EventKind::NotClosed
+            | EventKind::ServedBy(_)
             | EventKind::Disturbed(_) => None,
         }
     }

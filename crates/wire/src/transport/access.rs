@@ -13,12 +13,14 @@ use super::{
     call_error::{CallError, reasons},
     goaway::GoAways,
     lock,
+    template::RequestTemplate,
     tls::Tls,
 };
 use crate::net::Socket;
 use workload::{
     endpoint::Endpoint,
-    header::WITHHELD,
+    event::ServerName,
+    header::{HeaderName as TargetHeader, WITHHELD},
     scenario::{Compression, Millis, Target},
 };
 
@@ -53,6 +55,10 @@ pub(super) struct Terms {
     keep_alive: Option<Duration>,
     keep_alive_timeout: Option<Duration>,
     pub(super) message_bytes_max: Option<usize>,
+    /// What carries the correlation ID besides, for those who do not read messages.
+    sequence_header: Option<HeaderName>,
+    /// What tells which server answered.
+    server_header: Option<HeaderName>,
 }
 
 impl Access {
@@ -70,8 +76,14 @@ impl Access {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
+        let named = |name: &Option<TargetHeader>| {
+            let name = name.as_ref()?;
+            Some(HeaderName::from_bytes(name.as_str().as_bytes()).expect("such a name is one of HTTP"))
+        };
         let terms = Terms {
             headers,
+            sequence_header: named(&target.sequence_header),
+            server_header: named(&target.server_header),
             tls: target.is_secured().then(|| Tls::new(&target.tls)).transpose()?,
             compression: target.compression,
             connect_timeout: target.connect_timeout_ms.map(Millis::duration),
@@ -119,6 +131,18 @@ impl Access {
             said = format!("{} … ({} bytes)", &said[..end], said.len());
         }
         said
+    }
+
+    /// The header with the correlation ID of a context, where the target has one.
+    pub(super) fn sequence_header(&self, template: &RequestTemplate) -> Option<(HeaderName, HeaderValue)> {
+        let name = self.terms.sequence_header.clone()?;
+        Some((name, HeaderValue::try_from(template.id_in_a_header()).expect("what no header can have is escaped")))
+    }
+
+    /// The server that a response's headers name, where the target says which header does that.
+    pub(super) fn server_of(&self, headers: &HeaderMap) -> Option<ServerName> {
+        let value = headers.get(self.terms.server_header.as_ref()?)?;
+        Some(ServerName::new(&self.shown(String::from_utf8_lossy(value.as_bytes()).into_owned())))
     }
 
     /// How messages are compressed, as gRPC has it.

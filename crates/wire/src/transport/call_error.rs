@@ -5,6 +5,7 @@ use std::{error::Error, fmt, iter, time::Duration};
 use tonic::{Code, Status};
 
 use super::tls::tls_failure;
+use workload::endpoint::Endpoint;
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,9 +28,21 @@ pub enum CallError {
     TooLarge(usize),
     /// No endpoint of the server speaks this.
     NoEndpoint(&'static str),
+    /// One of several servers could not be asked: which, and why.
+    OfReplica(String, String),
 }
 
 impl CallError {
+    /// The same of one of several servers. What a server lacks the others lack, too.
+    pub(super) fn of_replica(self, endpoint: &Endpoint) -> Self {
+        match self {
+            Self::Unimplemented => Self::Unimplemented,
+            Self::Restricted(why) => Self::Restricted(format!("{endpoint}: {why}")),
+            Self::Rejected(why) => Self::Rejected(format!("{endpoint}: {why}")),
+            other => Self::OfReplica(endpoint.to_string(), other.to_string()),
+        }
+    }
+
     /// The same with its text put otherwise.
     pub(super) fn with_text(self, put: impl FnOnce(String) -> String) -> Self {
         match self {
@@ -38,6 +51,7 @@ impl CallError {
             Self::Restricted(text) => Self::Restricted(put(text)),
             Self::NotThisProtocol(text) => Self::NotThisProtocol(put(text)),
             Self::Rejected(text) => Self::Rejected(put(text)),
+            Self::OfReplica(endpoint, text) => Self::OfReplica(endpoint, put(text)),
             other @ (Self::TimedOut(_) | Self::Unimplemented | Self::TooLarge(_) | Self::NoEndpoint(_)) => other,
         }
     }
@@ -143,6 +157,7 @@ impl fmt::Display for CallError {
             Self::Rejected(why) => write!(f, "the server said: {why}"),
             Self::TooLarge(most) => too_large(f, *most),
             Self::NoEndpoint(what) => write!(f, "there is no endpoint for {what}"),
+            Self::OfReplica(endpoint, why) => write!(f, "{endpoint}: {why}"),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{convert::identity, time::Duration};
 
+use futures_util::future::try_join_all;
 use prost::Message;
 use serde::Deserialize;
 use tonic::{Response, Status, transport::Uri};
@@ -19,14 +20,20 @@ use crate::proto::{self, model_metadata_response::TensorMetadata, model_reposito
 use workload::{
     endpoint::{Endpoint, Protocol},
     model::{Counted, Spent, Statistics},
+    scenario::Target,
     tensor::TensorSpec,
 };
 
 /// A connection to a server, each call of which has a time limit.
+///
+/// Where the endpoint leads to several servers, and they are named, what is asked of the model is asked of each: counts are added up, and
+/// they are ready if all of them are. Of what has to be the same on each the first one tells.
 #[derive(Clone, Debug)]
 pub struct Client {
     over: Over,
     limit: Duration,
+    /// The servers behind the endpoint; none where it is the server itself.
+    replicas: Vec<(Endpoint, Self)>,
 }
 
 /// What is spoken.
@@ -69,18 +76,52 @@ impl Client {
         Self::over(&link, endpoint.scheme.protocol(), limit)
     }
 
+    /// A connection to a target's endpoint for calls, and to each of its replicas, where it names them.
+    ///
+    /// # Errors
+    /// When an endpoint is none.
+    pub fn of(target: &Target, access: &Access, limit: Duration) -> Result<Self, CallError> {
+        let to = |endpoint: &Endpoint| Self::new(endpoint, access, limit);
+        let replica = |endpoint: &Endpoint| Ok((endpoint.clone(), to(endpoint)?));
+        let replicas = target.servers().iter().map(replica).collect::<Result<_, CallError>>()?;
+        Ok(Self { replicas, ..to(target.endpoint.for_calls())? })
+    }
+
+    /// The servers behind the endpoint, each with a connection of its own; none where the endpoint is the server itself.
+    pub fn replicas(&self) -> &[(Endpoint, Self)] {
+        &self.replicas
+    }
+
+    /// The server that tells what is the same on all of them.
+    fn first(&self) -> &Self {
+        self.replicas.first().map_or(self, |(_, first)| first)
+    }
+
+    /// Asks each server; an error names the one that it is of.
+    async fn each<'c, T, F>(&'c self, ask: impl Fn(&'c Self) -> F) -> Result<Vec<T>, CallError>
+    where
+        F: Future<Output = Result<T, CallError>>,
+    {
+        let asked = self.replicas.iter().map(|(endpoint, replica)| {
+            let asked = ask(replica);
+            async move { asked.await.map_err(|error| error.of_replica(endpoint)) }
+        });
+        try_join_all(asked).await
+    }
+
     /// One whose calls go over a link.
     pub(super) fn over(link: &Link, protocol: Protocol, limit: Duration) -> Result<Self, CallError> {
         let over = match protocol {
             Protocol::Grpc => Over::Grpc(link.conduit()?.clone()),
             Protocol::Http => Over::Http(link.connections()?.clone()),
         };
-        Ok(Self { over, limit })
+        Ok(Self { over, limit, replicas: Vec::new() })
     }
 
     /// The same with another time limit for each call.
     pub fn with_limit(self, limit: Duration) -> Self {
-        Self { limit, ..self }
+        let replicas = self.replicas.into_iter().map(|(endpoint, its)| (endpoint, its.with_limit(limit))).collect();
+        Self { limit, replicas, ..self }
     }
 
     /// Makes sure that a connection carries calls: one that a busy server has not taken in yet can look made and then be
@@ -129,6 +170,9 @@ impl Client {
 
     /// Whether the server is live.
     pub async fn server_live(&self) -> Result<bool, CallError> {
+        if !self.replicas.is_empty() && !Box::pin(self.each(Self::server_live)).await?.into_iter().all(identity) {
+            return Ok(false);
+        }
         match &self.over {
             Over::Http(http) => self.limited(http.is_well(Uri::from_static("/v2/health/live"))).await,
             Over::Grpc(conduit) => {
@@ -141,6 +185,9 @@ impl Client {
 
     /// Whether the server is ready.
     pub async fn server_ready(&self) -> Result<bool, CallError> {
+        if !self.replicas.is_empty() {
+            return Ok(Box::pin(self.each(Self::server_ready)).await?.into_iter().all(identity));
+        }
         match &self.over {
             Over::Http(http) => self.limited(http.is_well(Uri::from_static("/v2/health/ready"))).await,
             Over::Grpc(conduit) => {
@@ -153,7 +200,7 @@ impl Client {
 
     /// The server's name and version.
     pub async fn server_name(&self) -> Result<String, CallError> {
-        let (name, version) = match &self.over {
+        let (name, version) = match &self.first().over {
             Over::Http(http) => self.limited(http.server_name()).await?,
             Over::Grpc(conduit) => {
                 let request = proto::ServerMetadataRequest {};
@@ -204,6 +251,9 @@ impl Client {
 
     /// Whether the model is ready.
     pub async fn model_ready(&self, model: &str) -> Result<bool, CallError> {
+        if !self.replicas.is_empty() {
+            return Ok(Box::pin(self.each(|its| its.model_ready(model))).await?.into_iter().all(identity));
+        }
         match &self.over {
             Over::Http(http) => self.limited(http.model_is_ready(model)).await,
             Over::Grpc(conduit) => {
@@ -216,7 +266,7 @@ impl Client {
 
     /// The names of the models that the server has.
     pub async fn models(&self) -> Result<Vec<String>, CallError> {
-        match &self.over {
+        match &self.first().over {
             Over::Http(http) => self.limited(http.models()).await,
             Over::Grpc(conduit) => {
                 let request = proto::RepositoryIndexRequest::default();
@@ -231,6 +281,9 @@ impl Client {
     /// # Errors
     /// When a call fails; only a server that is told to, as by `--model-control-mode=explicit`, loads models when it is asked.
     pub async fn reload(&self, model: &str) -> Result<(), CallError> {
+        if !self.replicas.is_empty() {
+            return Box::pin(self.each(|its| its.reload(model))).await.map(drop);
+        }
         if self.model_ready(model).await? {
             self.unload(model).await?;
         }
@@ -255,6 +308,9 @@ impl Client {
     /// # Errors
     /// When the call fails; only a server that is told to, as by `--model-control-mode=explicit`, loads models when it is asked.
     pub async fn load(&self, model: &str, configuration: &Configuration) -> Result<(), CallError> {
+        if !self.replicas.is_empty() {
+            return Box::pin(self.each(|its| its.load(model, configuration))).await.map(drop);
+        }
         let json = configuration.to_json().map_err(CallError::Rejected)?;
         self.load_with(model, Some(json)).await
     }
@@ -282,7 +338,7 @@ impl Client {
 
     /// What the model's metadata declares.
     pub async fn declared(&self, model: &str) -> Result<Declared, CallError> {
-        let conduit = match &self.over {
+        let conduit = match &self.first().over {
             Over::Grpc(conduit) => conduit,
             Over::Http(http) => return self.limited(http.declared(model)).await,
         };
@@ -301,7 +357,7 @@ impl Client {
     /// # Errors
     /// When the call fails, or brings none.
     pub async fn configuration(&self, model: &str) -> Result<Configuration, CallError> {
-        let config = match &self.over {
+        let config = match &self.first().over {
             Over::Http(http) => {
                 let json = self.limited(http.configuration(model)).await?;
                 config_of(&json).map_err(CallError::Rejected)?
@@ -322,6 +378,10 @@ impl Client {
 
     /// The same, with how long requests waited and how long the model computed.
     pub async fn statistics(&self, model: &str) -> Result<Statistics, CallError> {
+        if !self.replicas.is_empty() {
+            let all = Box::pin(self.each(|its| its.statistics(model))).await?;
+            return Ok(all.into_iter().fold(Statistics::default(), Statistics::and));
+        }
         let conduit = match &self.over {
             Over::Grpc(conduit) => conduit,
             Over::Http(http) => return self.limited(http.statistics(model)).await,

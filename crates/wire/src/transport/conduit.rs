@@ -2,6 +2,7 @@
 
 use std::{convert::identity, error::Error, io, sync::Arc};
 
+use hyper::header::{HeaderName, HeaderValue};
 use hyper_util::rt::TokioIo;
 use tokio_util::io::InspectReader;
 use tonic::{
@@ -21,11 +22,11 @@ use super::{
     codec::StepCodec,
     dial::Dial,
     goaway::{Began, RETRIES_MAX, Watch, is_unprocessed},
-    stream::Message,
+    stream::{Message, Told},
     template::RequestTemplate,
 };
 use workload::{
-    event::{Code, Received},
+    event::{Code, Received, ServerName},
     sequence::Step,
 };
 
@@ -33,8 +34,19 @@ use workload::{
 #[derive(Clone, Debug)]
 pub(super) struct Conduit {
     channel: Channel,
+    /// The header with the correlation ID of the sequences that go over it, where the run sends one.
+    sequence: Option<(HeaderName, HeaderValue)>,
     /// How it is made.
     pub(super) dial: Arc<Dial>,
+}
+
+/// How a call went that was answered, or failed.
+#[derive(Clone, Debug)]
+pub(super) struct Went {
+    /// Over which connection.
+    pub(super) began: Began,
+    /// Who answered it, where a header says that.
+    pub(super) by: Option<ServerName>,
 }
 
 impl Conduit {
@@ -49,7 +61,12 @@ impl Conduit {
                 Ok::<_, io::Error>(TokioIo::new(InspectReader::new(stream, move |bytes: &[u8]| watch.came(bytes))))
             }
         });
-        Self { channel: tonic.connect_with_connector_lazy(connector), dial }
+        Self { channel: tonic.connect_with_connector_lazy(connector), sequence: None, dial }
+    }
+
+    /// The same for the sequences of one context.
+    pub(super) fn of_sequences(&self, template: &RequestTemplate) -> Self {
+        Self { sequence: self.access().sequence_header(template), ..self.clone() }
     }
 
     pub(super) fn access(&self) -> &Access {
@@ -59,7 +76,9 @@ impl Conduit {
     /// A call's message with what every call carries.
     pub(super) fn request<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
-        *request.metadata_mut() = MetadataMap::from_headers(self.access().terms.headers.clone());
+        let mut headers = self.access().terms.headers.clone();
+        headers.extend(self.sequence.clone());
+        *request.metadata_mut() = MetadataMap::from_headers(headers);
         request
     }
 
@@ -75,15 +94,18 @@ impl Conduit {
     }
 
     /// Sends a step in a call of its own, and brings what came of it.
-    pub(super) async fn infer(self, template: RequestTemplate, step: Step) -> Message {
+    pub(super) async fn infer(self, template: RequestTemplate, step: Step) -> Told {
         match self.call("ModelInfer", step, StepCodec::of_calls(template)).await {
-            (Ok(piece), _) => Message::Received(piece.received),
-            (Err(status), began) => began.lapsed(&status).unwrap_or_else(|| rejection(&step, &status)),
+            (Ok(piece), went) => Told { by: went.by, message: Message::Received(piece.received) },
+            (Err(status), went) => {
+                let message = went.began.lapsed(&status).unwrap_or_else(|| rejection(&step, &status));
+                Told { by: went.by, message }
+            }
         }
     }
 
-    /// A call's answer, and what connection it went over.
-    pub(super) async fn call<C>(&self, method: &str, message: C::Encode, codec: C) -> (Result<C::Decode, Status>, Began)
+    /// A call's answer, and how it went.
+    pub(super) async fn call<C>(&self, method: &str, message: C::Encode, codec: C) -> (Result<C::Decode, Status>, Went)
     where
         C: Codec<Encode: Clone + Send + Sync + 'static, Decode: Send + Sync + 'static> + Clone,
     {
@@ -100,7 +122,7 @@ impl Conduit {
         &self,
         over: impl Fn(Channel) -> S,
         call: impl Fn(Grpc<S>) -> F,
-    ) -> (Result<T, Status>, Began)
+    ) -> (Result<T, Status>, Went)
     where
         S: GrpcService<Body, Error: Into<Box<dyn Error + Send + Sync>>>,
         F: Future<Output = Result<Response<T>, Status>>,
@@ -117,7 +139,11 @@ impl Conduit {
                     tries += 1;
                     self.access().count(|went| went.retried += 1);
                 }
-                answer => return (answer.map(Response::into_inner), began),
+                answer => {
+                    let metadata = answer.as_ref().map_or_else(Status::metadata, Response::metadata);
+                    let by = self.access().server_of(metadata.as_ref());
+                    return (answer.map(Response::into_inner), Went { began, by });
+                }
             }
         }
     }

@@ -107,6 +107,14 @@ impl Dialer {
         Self { grpc, http, access: access.clone(), limit, path: None, program: None }
     }
 
+    /// Where connections for this transport lead.
+    pub fn endpoint(&self, by: Transport) -> Option<&Endpoint> {
+        match by.protocol() {
+            Protocol::Grpc => self.grpc.as_ref(),
+            Protocol::Http => self.http.as_ref(),
+        }
+    }
+
     /// A connection of each kind that many streams share.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use super::{
     access::Access,
     call_error::CallError,
     codec::{Piece, StepCodec},
-    conduit::{Conduit, path_of},
+    conduit::{Conduit, Went, path_of},
     connection::Link,
     frugal::Frugal,
     gathered::{Gathered, Outstanding},
@@ -25,7 +25,7 @@ use super::{
 };
 use workload::{
     conversation::Transport,
-    event::Received,
+    event::{Received, ServerName},
     sequence::{RequestId, Step},
 };
 
@@ -48,9 +48,18 @@ pub struct Incoming {
 /// What comes: pieces of answers, and, as errors, messages that are whole.
 type Pieces = BoxStream<'static, Result<Piece, Message>>;
 
+/// What came of a call, and who answered it, where that is told.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) by: Option<ServerName>,
+    pub(super) message: Message,
+}
+
 /// What a stream brings.
 #[derive(Debug)]
 pub enum Message {
+    /// What follows was answered by this server; nobody knows by which where there is none. It comes where that changes.
+    ServedBy(Option<ServerName>),
     /// An answer.
     Received(Received),
     /// The end, in good order.
@@ -74,9 +83,9 @@ impl Stream {
         let gathered = outstanding.clone().map(|outstanding| Gathered::new(answers.count(), outstanding));
         let (outgoing, steps) = Queue::new(outstanding);
         let pieces = match by {
-            Transport::GrpcStream => streaming(link.conduit()?.clone(), template, steps),
+            Transport::GrpcStream => streaming(link.conduit()?.of_sequences(&template), template, steps),
             Transport::GrpcUnary => {
-                let conduit = link.conduit()?.clone();
+                let conduit = link.conduit()?.of_sequences(&template);
                 calls(steps, move |step| conduit.clone().infer(template.clone(), step))
             }
             Transport::Http | Transport::HttpBinary => {
@@ -96,11 +105,12 @@ fn streaming(conduit: Conduit, template: RequestTemplate, steps: Queue) -> Piece
             async move { grpc.streaming(request, path_of("ModelStreamInfer"), codec).await }
         });
         match open.await {
-            (Ok(streaming), began) => {
+            (Ok(streaming), Went { began, by }) => {
                 steps.are_taken_in();
-                Ok(streaming.map_err(move |status| began.failed(&status)))
+                let told = stream::iter(by.map(|by| Message::ServedBy(Some(by)))).map(Err);
+                Ok(told.chain(streaming.map_err(move |status| began.failed(&status))))
             }
-            (Err(status), began) => Err(began.failed(&status)),
+            (Err(status), went) => Err(went.began.failed(&status)),
         }
     };
     stream::once(opening).try_flatten().boxed()
@@ -109,17 +119,33 @@ fn streaming(conduit: Conduit, template: RequestTemplate, steps: Queue) -> Piece
 /// One call after the other, each when the one before it is answered. Dropping them cancels the one that is under way.
 fn calls<F>(steps: Queue, call: impl FnMut(Step) -> F + Send + 'static) -> Pieces
 where
-    F: Future<Output = Message> + Send + 'static,
+    F: Future<Output = Told> + Send + 'static,
 {
+    let mut last = None;
+    let told = move |Told { by, message }| {
+        let changes = by != last;
+        last.clone_from(&by);
+        stream::iter(changes.then_some(Message::ServedBy(by)).into_iter().chain([message]).map(Err))
+    };
     // A call that is tried again has its own copy of the step.
-    steps.sent_once().then(call).map(Err).boxed()
+    steps.sent_once().then(call).flat_map(told).boxed()
 }
 
 impl Incoming {
-    /// The next message.
+    /// The next message but those that only tell who answers.
     ///
     /// Cancel safe. After [`Message::End`] or [`Message::Broken`] there is nothing to wait for.
     pub async fn next(&mut self) -> Message {
+        loop {
+            match self.told().await {
+                Message::ServedBy(_) => {}
+                message => return message,
+            }
+        }
+    }
+
+    /// The next message. Cancel safe.
+    pub async fn told(&mut self) -> Message {
         poll_fn(|context| self.poll_next(context)).await
     }
 
@@ -128,7 +154,7 @@ impl Incoming {
         self.gathered.as_mut()?.give_up(request)
     }
 
-    /// As [`Self::next`], for those who wait for several streams.
+    /// As [`Self::told`], for those who wait for several streams.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Message> {
         let said = ready!(self.poll_said(context));
         Poll::Ready(match said {

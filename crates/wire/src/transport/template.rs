@@ -7,6 +7,7 @@
 use std::{borrow::Cow, num::NonZeroU16, sync::Arc};
 
 use hyper::Uri;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use prost::{
     Message as _,
     bytes::BufMut,
@@ -226,6 +227,15 @@ impl RequestTemplate {
     #[must_use]
     pub fn with_id(&self, id: WireId) -> Self {
         Self { parts: Arc::clone(&self.parts), sequence_id: encoded(&id), id }
+    }
+
+    /// The correlation ID as a header has it: a number in decimal; of a text what a URL does not have as it is stands there as `%` and two
+    /// digits, so that no two texts are the same.
+    pub(super) fn id_in_a_header(&self) -> String {
+        match &self.id {
+            WireId::Number(number) => number.cast_unsigned().to_string(),
+            WireId::Text(text) => utf8_percent_encode(text, NON_ALPHANUMERIC).to_string(),
+        }
     }
 
     /// What the request that a step is says.

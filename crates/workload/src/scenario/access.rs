@@ -69,11 +69,17 @@ impl Target {
         self.endpoint = Endpoints::of_both(grpc, http);
         self.tls = Tls::default();
         self.headers.clear();
+        (self.replicas, self.sequence_header, self.server_header) = (None, None, None);
     }
 
     /// Whether anything there goes over TLS.
     pub fn is_secured(&self) -> bool {
-        self.endpoint.all().iter().chain(&self.metrics).any(|endpoint| endpoint.scheme.is_secured())
+        self.endpoint
+            .all()
+            .iter()
+            .chain(self.servers())
+            .chain(&self.metrics)
+            .any(|endpoint| endpoint.scheme.is_secured())
     }
 
     pub(super) fn check_access(&self) -> Result<(), (String, String)> {

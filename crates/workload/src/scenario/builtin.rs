@@ -53,6 +53,7 @@ scenarios! {
     outside the suite:
     "long-sequences"
     "correlation-id-nul"
+    "affinity"
 }
 
 impl Builtin {

@@ -102,6 +102,7 @@ impl Source {
             let problem = "the list is empty: leave it out, or give [[population]]";
             return Err(self.error_at("population", problem.to_owned()));
         }
+        send_to_replicas(table.get_mut());
         complete(table.get_mut(), defaults.get_ref(), "");
         hand_down(table.get_mut());
         serde_path_to_error::deserialize(Deserializer::from(table)).map_err(|error| {
@@ -229,6 +230,17 @@ fn table_of(table: &DeTable, path: &str, offset: usize) -> Option<String> {
             _ => None,
         }
     })
+}
+
+/// Has servers that are named without an endpoint get the load themselves.
+fn send_to_replicas(table: &mut DeTable) {
+    let Some(DeValue::Table(target)) = table.get_mut("target").map(Spanned::get_mut) else { return };
+    let Some((key, replicas)) = target.get_key_value("replicas") else { return };
+    if target.contains_key("endpoint") {
+        return;
+    }
+    let (key, replicas) = (Spanned::new(key.span(), "endpoint".into()), replicas.clone());
+    target.insert(key, replicas);
 }
 
 /// Gives each population what it does not say itself.

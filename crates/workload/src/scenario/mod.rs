@@ -13,6 +13,7 @@ mod overrides;
 mod phase;
 mod population;
 mod reference;
+mod replicas;
 mod thresholds;
 mod transports;
 mod weights;
@@ -38,6 +39,7 @@ pub use population::{
     Sending, StreamLife, Think, Values,
 };
 pub use reference::{KEYS, Key};
+pub use replicas::ReplicaOverrides;
 use serde::{Deserialize, Serialize};
 pub use thresholds::{GROWTH_LEAST, Kind, Measure, Scope, Statistic, Threshold, Whose, Window as PartOfRun};
 pub use weights::Weights;
@@ -46,7 +48,7 @@ pub use wording::plain;
 use crate::{
     claim::Claims,
     endpoint::{Endpoint, Endpoints},
-    header::Header,
+    header::{Header, HeaderName},
     said::{is_default, yes},
     sequence::{IdForm, Pattern, Trait},
 };
@@ -98,6 +100,15 @@ pub struct Scenario {
 pub struct Target {
     /// The server's endpoints.
     pub endpoint: Endpoints,
+    /// The servers that the endpoint leads to, where they are several; without it there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<Endpoints>,
+    /// The header that carries the correlation ID besides: of each call, and of each stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence_header: Option<HeaderName>,
+    /// The header of responses that names the server which gave them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_header: Option<HeaderName>,
     /// The model's name.
     pub model: String,
     /// Where the server tells its metrics over HTTP, if it does.
@@ -368,6 +379,7 @@ impl Scenario {
             return at("target.model", format!("the name has more than {MODEL_NAME_MAX} bytes"));
         }
         self.target.check_access()?;
+        self.target.check_replicas(self.phases.iter().any(|phase| phase.server.is_some()))?;
         if self.last_id().is_none() {
             let CorrelationIds { first, block, .. } = self.correlation_ids;
             let (workers, largest) = (self.workers(), u64::MAX);

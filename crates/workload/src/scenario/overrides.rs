@@ -2,7 +2,7 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use super::{AccessOverrides, Arrivals, Load, Millis, Population, Rate, Scenario, Threshold};
+use super::{AccessOverrides, Arrivals, Load, Millis, Population, Rate, ReplicaOverrides, Scenario, Threshold};
 use crate::{
     conversation::Transport,
     endpoint::{Endpoint, Endpoints},
@@ -43,6 +43,8 @@ pub struct Overrides {
     pub reconnect_ms: Option<Millis>,
     /// What it takes to be let in.
     pub access: AccessOverrides,
+    /// The servers behind the endpoint.
+    pub replicas: ReplicaOverrides,
     /// Whether claims are required although flags make the run smaller than its scenario.
     pub require_claims: bool,
 }
@@ -71,9 +73,7 @@ impl Scenario {
     pub(super) fn override_with(&mut self, overrides: Overrides) {
         let as_written: Vec<_> = self.populations.iter().map(|population| population.load.clone()).collect();
         self.target.override_access(overrides.access);
-        if let Some(endpoint) = overrides.endpoint {
-            self.target.endpoint = endpoint;
-        }
+        self.target.override_replicas(overrides.replicas, overrides.endpoint);
         self.override_transports(overrides.transport, overrides.http);
         if let Some(model) = overrides.model {
             self.target.model = model;

@@ -28,6 +28,9 @@ macro_rules! keys {
 
 keys! {
     "target.endpoint" "text, or a list of texts" "the server: HOST:PORT or grpc://HOST:PORT for gRPC, http://HOST:PORT for HTTP; several endpoints share the load; -u replaces it";
+    "target.replicas" "text, or a list of texts" "the servers that the endpoint leads to, one endpoint each, if they are several; the tool adds up their counts and slots; without target.endpoint they share the load; --replicas replaces it";
+    "target.sequence_header" "text" "header in which the client sends the correlation ID, with each call and each stream, for load balancers; --sequence-header replaces it";
+    "target.server_header" "text" "header of responses that names the server which gave the response; --server-header replaces it";
     "target.model" "text" "name of the model; -m replaces it";
     "target.metrics" "text" "the server's metrics, HOST:PORT, to find requests that stay pending; --metrics-url replaces it";
     "target.controls" "true or false" "whether the tool asks a model for the controls that it saw (START, END, READY, CORRID, slot), if the model reports them";
@@ -157,7 +160,7 @@ mod tests {
         paths(&DEFAULT.parse().expect("TOML"), "", &mut found);
         let more = [
             "target.endpoint = 'grpcs://h:1'\ntarget.tls = { ca = 'a', client_cert = 'b', client_key = 'c', server_name = 'd' }
-             target.headers = ['a: b']\ntarget.compression = 'gzip'\ntarget.connect_timeout_ms = 1\ntarget.keep_alive_ms = 1
+             target.replicas = ['h:1', 'i:1']\ntarget.sequence_header = 'a-b'\ntarget.server_header = 'c'\ntarget.headers = ['a: b']\ntarget.compression = 'gzip'\ntarget.connect_timeout_ms = 1\ntarget.keep_alive_ms = 1
              target.keep_alive_timeout_ms = 1\ntarget.message_bytes_max = 1",
             "target.metrics = 'a:1'\nload.duration_s = 1\nlimits.response_ms = 1\nlimits.reconnect_ms = 1\nclaims.backlog = 1\nvalues.list = [1]\nvalues.elements = { min = 1, max = 2 }\nsending.transport = 'grpc-unary'",
             "load = { rate = '5/s', arrivals = 'poisson', step_interval_ms = 10, step_jitter_ms = 1 }",

@@ -81,7 +81,7 @@ pub(in crate::report) fn summary(text: &str, hints: Hints) -> Summary {
         accounting: Accounting::NotCheckable { why: "WHY".to_owned() },
         iterations: 0,
         pending: PendingRequests::None,
-        slots: SlotCheck { finding: SlotFinding::AllThere { slots: 4 }, requests: 9, took_us: 7000 },
+        slots: SlotCheck { finding: SlotFinding::AllThere { slots: 4 }, requests: 9, took_us: 7000, server: None },
         idle_limit: IdleSearch::NotAsked,
         began: None,
         elapsed: Duration::from_secs(2),

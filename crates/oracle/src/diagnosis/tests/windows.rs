@@ -22,6 +22,7 @@ pub(super) fn known() -> ModelFacts {
         keyed_by_id: false,
         controls: Some("SEEN".to_owned()),
         id_forms: vec![IdForm::default()],
+        untold_servers: None,
     }
 }
 

@@ -101,7 +101,7 @@ pub(super) fn encode(template: &RequestTemplate, step: &Step, binary: bool) -> (
         said.inputs.iter().for_each(|input| all.extend_from_slice(&input.data));
     }
     let elsewhere = said.version.map(|version| path_of(&parts.model, &format!("/versions/{version}/infer")));
-    (Body { bytes: all, json_bytes, is_inference: true }, elsewhere)
+    (Body { bytes: all, json_bytes, is_inference: true, header: None }, elsewhere)
 }
 
 /// Outputs as a request asks for them.

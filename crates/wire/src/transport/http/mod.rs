@@ -23,7 +23,7 @@ use super::{
     access::Access,
     call_error::{CallError, reasons, too_large},
     dial::Dial,
-    stream::Message,
+    stream::{Message, Told},
     template::RequestTemplate,
     tls::tls_failure,
 };
@@ -51,6 +51,8 @@ pub(super) struct Connections {
 pub(super) struct Steps {
     connections: Connections,
     template: RequestTemplate,
+    /// The header with the correlation ID, where the run sends one.
+    sequence: Option<(HeaderName, HeaderValue)>,
     /// Whether tensors are bytes behind the JSON.
     binary: bool,
 }
@@ -94,6 +96,8 @@ struct Body {
     json_bytes: Option<usize>,
     /// Whether it is one that a server takes compressed, and answers so: only what is to be inferred is.
     is_inference: bool,
+    /// What it carries besides what every request does.
+    header: Option<(HeaderName, HeaderValue)>,
 }
 
 impl Connections {
@@ -135,7 +139,7 @@ impl Connections {
     }
 
     fn request(&self, method: Method, at: Uri, body: Body) -> Result<Request<Full<Bytes>>, Failure> {
-        let Body { bytes, json_bytes, is_inference } = body;
+        let Body { bytes, json_bytes, is_inference, header } = body;
         let compression = if is_inference { self.access().terms.compression } else { Compression::None };
         let mut request = Request::builder().method(method).uri(at).header(HOST, &self.host);
         request = match json_bytes {
@@ -152,24 +156,28 @@ impl Connections {
         if !more.is_empty() {
             request.headers_mut().extend(more.clone());
         }
+        request.headers_mut().extend(header);
         Ok(request)
     }
 }
 
 impl Steps {
     pub(super) fn new(connections: Connections, template: RequestTemplate, binary: bool) -> Self {
-        Self { connections, template, binary }
+        let sequence = connections.access().sequence_header(&template);
+        Self { connections, template, sequence, binary }
     }
 
     /// Sends a step, and brings what came of it.
-    pub(super) async fn call(self: Arc<Self>, step: Step) -> Message {
+    pub(super) async fn call(self: Arc<Self>, step: Step) -> Told {
         let (body, elsewhere) = infer::encode(&self.template, &step, self.binary);
+        let body = Body { header: self.sequence.clone(), ..body };
         let at = elsewhere.unwrap_or_else(|| self.template.parts.place.clone());
-        match self.connections.exchange(Method::POST, at, body).await {
-            Ok(answered) => answer::message(&step, &answered),
-            Err(failure @ Failure::Lapsed(_)) => Message::Lapsed(failure.to_string()),
-            Err(failure) => Message::Broken(failure.to_string()),
-        }
+        let (by, message) = match self.connections.exchange(Method::POST, at, body).await {
+            Ok(answered) => (self.connections.access().server_of(&answered.headers), answer::message(&step, &answered)),
+            Err(failure @ Failure::Lapsed(_)) => (None, Message::Lapsed(failure.to_string())),
+            Err(failure) => (None, Message::Broken(failure.to_string())),
+        };
+        Told { by, message }
     }
 }
 

@@ -74,6 +74,7 @@ async fn server_that_keeps(
                     let (json, bytes) = body.split_at(length.unwrap_or(body.len()));
                     let json = serde_json::from_slice(json).unwrap_or(Value::Null);
                     let (method, path) = (head.method, head.uri.path().to_owned());
+                    let id = head.headers.get("x-sequence-id").cloned();
                     let its = Asked { connection, method, path, json, bytes: bytes.into(), encoding };
                     let (status, length, body) = answer(&its);
                     let _ = asked.send(its).await;
@@ -83,6 +84,10 @@ async fn server_that_keeps(
                     }
                     if let Some(name) = &accepts {
                         response = response.header(CONTENT_ENCODING, name);
+                    }
+                    // As if each sequence had a server of its own.
+                    if let Some(id) = id {
+                        response = response.header("x-served-by", id);
                     }
                     let body = compression::compress(of(&accepts), body);
                     Ok::<_, Infallible>(response.body(Full::new(Bytes::from(body))).expect("a response"))
@@ -272,6 +277,41 @@ async fn what_is_inferred_goes_compressed_both_ways() {
         assert_eq!(client.server_name().await.as_deref(), Ok("triton"));
         assert_eq!(asked.recv().await.expect("a request").encoding, None);
     }
+}
+
+#[tokio::test]
+async fn an_id_goes_out_in_a_header_and_the_server_is_told_where_it_changes() {
+    let (endpoints, _asked) = server(|asked| match asked.json["parameters"]["timeout"].as_u64() {
+        Some(1) => in_json(400, &json!({ "error": "no" })),
+        _ => in_json(200, &json!({ "outputs": [] })),
+    })
+    .await;
+    let both = access("target.sequence_header = 'X-Sequence-ID'\ntarget.server_header = 'x-served-by'");
+    let link = Link::to(&endpoints, &both, LIMIT).expect("a link");
+    let Stream { outgoing, mut incoming } = Stream::open(&link, Transport::Http, template()).expect("it is spoken");
+    for special in [None, Some(Special::TimeoutUs(1)), None] {
+        outgoing.room_now().expect("room").send(step(special));
+    }
+    drop(outgoing);
+    let Message::ServedBy(Some(name)) = incoming.told().await else { panic!("the server comes first") };
+    assert_eq!(name.to_string(), (u64::MAX - 1).to_string());
+    for _ in 0..3 {
+        assert!(matches!(incoming.told().await, Message::Received(_)), "it is the same for errors");
+    }
+    assert!(matches!(incoming.told().await, Message::End));
+    // Without the option nothing of it is sent.
+    let messages =
+        sent_by(&endpoints, Transport::Http, &access("target.server_header = 'x-served-by'"), &[step(None)]).await;
+    assert!(matches!(messages.as_slice(), [Message::Received(_), Message::End]), "{messages:?}");
+}
+
+#[test]
+fn texts_that_differ_do_so_in_a_header() {
+    let in_a_header = |text: &str| template().with_id(WireId::Text(text.to_owned())).id_in_a_header();
+    assert_eq!(in_a_header("a-7"), "a%2D7");
+    assert_eq!(in_a_header("a\u{0}b"), "a%00b");
+    assert_eq!(in_a_header("ö\n"), "%C3%B6%0A");
+    assert_ne!(in_a_header("a%00b"), in_a_header("a\u{0}b"));
 }
 
 #[tokio::test]
