@@ -5,6 +5,7 @@
 mod support;
 
 mod access;
+mod balancers;
 mod clients;
 mod connection_age;
 mod control_types;

@@ -2,6 +2,7 @@
 
 #![allow(unreachable_pub, dead_code, reason = "each test file uses its part")]
 
+pub mod balancer;
 pub mod front;
 pub mod gate;
 pub mod http;

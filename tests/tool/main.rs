@@ -1,4 +1,4 @@
-//! The tool, the library and the reference server. Nothing here needs more than this repository and Rust.
+//! The tool, the library and the reference server. Nothing but `balancers` needs more than this repository and Rust.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -6,6 +6,7 @@ mod support;
 mod access;
 mod access_http;
 mod affinity;
+mod balancers;
 mod ci;
 mod claims;
 mod cli;
