@@ -137,6 +137,18 @@ class OpenMpi(Tool, unittest.TestCase):
 class Indexed(Tool, unittest.TestCase):
     name = "indexed"
 
+    def test_pods_that_are_started_again_after_a_loss_accuse_nobody(self):
+        server = self.server()
+        running = self.begun(server)
+        os.kill(running.pid(2), signal.SIGKILL)
+        lost = running.wait()
+        # Each of them failed, so Kubernetes starts each of them again.
+        self.assertEqual([rank.code for rank in lost.ranks if rank.code == 0], [], lost)
+        ran = launch.run(self.name, COUNT, self.command(server, *SMALL), LIMIT_SECONDS)
+        self.assertRegex(ran.ranks[0].output, r"(?m)^VALID: \d+ responses checked", ran)
+        # Sequences of the rank that was killed may live on under the IDs from 1 on.
+        self.assertIn("correlation IDs 10801 to 21600 are reserved", ran.ranks[0].output)
+
 
 if __name__ == "__main__":
     unittest.main()

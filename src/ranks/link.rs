@@ -28,8 +28,12 @@ use workload::{scenario::Scenario, seed::Seed, share::Share};
 
 /// The version of what is said. Only ranks of the same version understand each other.
 pub(super) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
-/// The longest frame: golden outputs can be long.
-const FRAME_MAX: usize = 256 << 20;
+/// The longest frame of rank 0: golden outputs can be long.
+const OF_LEADER_MAX: usize = 256 << 20;
+/// The longest frame of another rank.
+const OF_MEMBER_MAX: usize = 64 << 20;
+/// The longest frame of somebody who has not said who it is.
+const OF_STRANGER_MAX: usize = 64 << 10;
 /// Who says nothing for so long is lost.
 pub(crate) const SILENCE: Duration = Duration::from_secs(8);
 /// How many frames may wait to be sent. Whoever has more waits.
@@ -169,8 +173,8 @@ fn encoded(message: &impl Serialize) -> Bytes {
     serde_json::to_vec(message).expect("its keys are texts").into()
 }
 
-fn codec() -> LengthDelimitedCodec {
-    LengthDelimitedCodec::builder().max_frame_length(FRAME_MAX).new_codec()
+fn codec(longest: usize) -> LengthDelimitedCodec {
+    LengthDelimitedCodec::builder().max_frame_length(longest).new_codec()
 }
 
 /// The incoming half of a connection.
@@ -184,6 +188,11 @@ impl Inbox {
             Ok(None) => Err("its connection ended".to_owned()),
             Err(_) => Err(format!("it said nothing for {} s", limit.as_secs())),
         }
+    }
+
+    /// The other end is a rank of this run.
+    pub(super) fn trust(&mut self) {
+        self.0.decoder_mut().set_max_frame_length(OF_MEMBER_MAX);
     }
 
     /// The next message.
@@ -206,13 +215,17 @@ impl Inbox {
     }
 }
 
-/// The two halves of a connection, and the task that sends. It ends when all outboxes are gone and everything is sent.
+/// The two halves of a connection to a stranger, and the task that sends. It ends when all outboxes are gone and everything is sent.
 pub(super) fn opened(connection: TcpStream) -> io::Result<(Inbox, Outbox, JoinHandle<()>)> {
+    halves(connection, OF_STRANGER_MAX)
+}
+
+fn halves(connection: TcpStream, longest: usize) -> io::Result<(Inbox, Outbox, JoinHandle<()>)> {
     connection.set_nodelay(true)?;
     let (read, write) = connection.into_split();
     let (sender, receiver) = mpsc::channel(FRAMES);
-    let sending = tokio::spawn(send_all(FramedWrite::new(write, codec()), receiver));
-    Ok((Inbox(FramedRead::new(read, codec())), Outbox(sender), sending))
+    let sending = tokio::spawn(send_all(FramedWrite::new(write, codec(OF_LEADER_MAX)), receiver));
+    Ok((Inbox(FramedRead::new(read, codec(longest))), Outbox(sender), sending))
 }
 
 async fn send_all(mut writer: FramedWrite<OwnedWriteHalf, LengthDelimitedCodec>, mut frames: mpsc::Receiver<Bytes>) {
@@ -241,7 +254,7 @@ impl std::fmt::Debug for Leader {
 
 impl Leader {
     pub(super) fn over(connection: TcpStream, share: Share) -> io::Result<Self> {
-        let (inbox, outbox, sending) = opened(connection)?;
+        let (inbox, outbox, sending) = halves(connection, OF_LEADER_MAX)?;
         Ok(Self { inbox, outbox, sending, share })
     }
 

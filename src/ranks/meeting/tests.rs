@@ -1,5 +1,7 @@
 use std::num::NonZeroU32;
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
 use super::*;
 use crate::ranks::{Said, members::tests_only::greeted};
 use workload::share::Share;
@@ -78,6 +80,11 @@ fn who_does_not_belong_there_is_refused_and_does_not_count() {
                 let Ok(FromLeader::Refused { why }) = leader.next().await else { panic!("{expected}") };
                 assert!(why.contains(expected), "{why}");
             }
+            // Nobody keeps room for a stranger's endless frame.
+            let mut endless = TcpStream::connect(whereabouts.address.as_str()).await.expect("it listens");
+            endless.write_all(&[0x0f, 0xff, 0xff, 0xff, b'{']).await.expect("it takes the length");
+            let end = endless.read(&mut [0; 16]).await;
+            assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
             // One that says nothing at all keeps nobody out.
             let silent = TcpStream::connect(whereabouts.address.as_str()).await.expect("it listens");
             let second = join(&place(1, 2), &meeting).await;
