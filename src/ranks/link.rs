@@ -11,7 +11,7 @@ use tokio::{
     },
     sync::mpsc,
     task::JoinHandle,
-    time::timeout,
+    time::{Instant, timeout, timeout_at},
 };
 use tokio_util::{
     bytes::{Bytes, BytesMut},
@@ -178,12 +178,19 @@ fn codec(longest: usize) -> LengthDelimitedCodec {
 }
 
 /// The incoming half of a connection.
-pub(super) struct Inbox(FramedRead<OwnedReadHalf, LengthDelimitedCodec>);
+pub(super) struct Inbox {
+    frames: FramedRead<OwnedReadHalf, LengthDelimitedCodec>,
+    /// When the last frame came. Whoever waits may be interrupted, and wait again.
+    heard_at: Instant,
+}
 
 impl Inbox {
     async fn frame(&mut self, limit: Duration) -> Result<BytesMut, String> {
-        match timeout(limit, self.0.next()).await {
-            Ok(Some(Ok(frame))) => Ok(frame),
+        match timeout_at(self.heard_at + limit, self.frames.next()).await {
+            Ok(Some(Ok(frame))) => {
+                self.heard_at = Instant::now();
+                Ok(frame)
+            }
             Ok(Some(Err(error))) => Err(format!("its connection broke: {error}")),
             Ok(None) => Err("its connection ended".to_owned()),
             Err(_) => Err(format!("it said nothing for {} s", limit.as_secs())),
@@ -192,7 +199,7 @@ impl Inbox {
 
     /// The other end is a rank of this run.
     pub(super) fn trust(&mut self) {
-        self.0.decoder_mut().set_max_frame_length(OF_MEMBER_MAX);
+        self.frames.decoder_mut().set_max_frame_length(OF_MEMBER_MAX);
     }
 
     /// The next message.
@@ -225,7 +232,7 @@ fn halves(connection: TcpStream, longest: usize) -> io::Result<(Inbox, Outbox, J
     let (read, write) = connection.into_split();
     let (sender, receiver) = mpsc::channel(FRAMES);
     let sending = tokio::spawn(send_all(FramedWrite::new(write, codec(OF_LEADER_MAX)), receiver));
-    Ok((Inbox(FramedRead::new(read, codec(longest))), Outbox(sender), sending))
+    Ok((Inbox { frames: FramedRead::new(read, codec(longest)), heard_at: Instant::now() }, Outbox(sender), sending))
 }
 
 async fn send_all(mut writer: FramedWrite<OwnedWriteHalf, LengthDelimitedCodec>, mut frames: mpsc::Receiver<Bytes>) {

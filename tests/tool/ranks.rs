@@ -263,6 +263,23 @@ fn a_rank_that_stands_still_is_lost() {
 }
 
 #[test]
+fn when_rank_0_stands_still_the_others_do_not_wait_for_it() {
+    let (job, server) = (Job::of(2), TestServer::start(Setup::default()));
+    let ranks: Vec<_> =
+        (0..2).map(|rank| job.begin(rank, &["-u", &server.address.to_string(), "-d", "50s", "-r", "1"])).collect();
+    wait_for(&server, 100);
+    let standing = Pid::from_raw(ranks[0].id().cast_signed());
+    kill(standing, Signal::SIGSTOP).expect("it is there");
+    let mut ranks = ranks.into_iter();
+    let mut first = ranks.next().expect("rank 0");
+    let second = end(ranks.next().expect("rank 1"));
+    // It is still standing.
+    first.kill().and_then(|()| first.wait()).expect("it is there");
+    let expected = "rank 1: rank 0 is gone (it said nothing for 8 s); what this rank measured is in ";
+    assert!(second.code == Some(3) && second.errors.contains(expected), "{second:?}");
+}
+
+#[test]
 fn an_interrupt_of_any_rank_is_one_of_the_run() {
     let (job, server) = (Job::of(2), TestServer::start(Setup::default()));
     let ranks: Vec<_> =
