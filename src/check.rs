@@ -94,6 +94,7 @@ pub(crate) fn check_by(
     follower.begin(&header);
     let scenario = header.scenario.clone().checked().map_err(|problem| unusable(format!("its scenario: {problem}")))?;
     let seconds = Seconds::default();
+    let occupancy = header.preflight.occupancy(&scenario).told_within(TOLD_WITHIN);
     let mut check = Check {
         recorder: Recorder::of(
             &scenario,
@@ -107,7 +108,7 @@ pub(crate) fn check_by(
         gauges: Gauges::of(&scenario),
         explainer: header.preflight.explainer(&scenario),
         batch: Vec::new(),
-        occupancy: header.preflight.occupancy(&scenario).told_within(TOLD_WITHIN),
+        occupancy: if header.several_clocks { occupancy.of_several_clocks() } else { occupancy },
         timeline: Timeline::new(scenario),
         violations: Vec::new(),
         of_all: Tally::default(),

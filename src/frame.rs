@@ -75,6 +75,9 @@ pub struct Header {
     /// What judged the outputs of a model without a formula.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<OutputsJudged>,
+    /// Whether the times are those of several ranks whose clocks may be a little apart.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub several_clocks: bool,
 }
 
 /// What judged the outputs of a model without a formula.
@@ -177,6 +180,7 @@ impl Header {
             hints: *hints,
             preflight: preflight.clone(),
             rules: preflight.rules(scenario),
+            several_clocks: setup.lead.as_ref().is_some_and(|lead| lead.members.uncertainty_us() > 0),
             outputs: preflight.golden.as_ref().map(|golden| OutputsJudged::new(golden)),
         }
     }

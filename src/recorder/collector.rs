@@ -68,9 +68,8 @@ pub(crate) struct Collector {
     seconds: Seconds,
     spool: Option<Spool>,
     violating: Option<Violating>,
-    /// Which of several processes this one is, and whether all of them have one clock.
+    /// Which of several processes this one is.
     share: Share,
-    has_one_clock: bool,
     snapshots: Arc<Snapshots>,
     glances: Arc<Glances>,
     /// Where violations go. When it is full enough are kept already; all are counted.
@@ -122,7 +121,6 @@ impl Collector {
             spool,
             violating: None,
             share: Share::WHOLE,
-            has_one_clock: true,
             seen,
             began: Instant::now(),
             latest: 0,
@@ -135,9 +133,9 @@ impl Collector {
         Self { violating, ..self }
     }
 
-    /// The same for the threads of several processes. Where these do not have one clock, what needs the order of their events accuses nobody.
-    pub(crate) fn of_all(self, share: Share, has_one_clock: bool) -> Self {
-        Self { share, has_one_clock, ..self }
+    /// The same for the threads of several processes, of which this is one.
+    pub(crate) fn of_all(self, share: Share) -> Self {
+        Self { share, ..self }
     }
 
     /// Begins. It comes back when all is collected.
@@ -201,9 +199,8 @@ impl Collector {
             spool.gap(lost, self.latest);
         }
         let together = self.together();
-        let Self { explainer, occupancy, spool, has_one_clock, .. } = self;
-        let withheld = occupancy.withheld().filter(|_| has_one_clock);
-        Collected { spool, scene: explainer.into_scene(), together, withheld }
+        let Self { explainer, occupancy, spool, .. } = self;
+        Collected { spool, scene: explainer.into_scene(), together, withheld: occupancy.withheld() }
     }
 
     /// What all contexts together have shown so far.
@@ -241,8 +238,7 @@ impl Collector {
     /// Takes in violations that the threads found, and those that only all of them together show.
     fn accuse(&mut self, violations: Vec<Violation>) {
         let now = self.began.elapsed();
-        let mut of_all = self.occupancy.violations();
-        of_all.retain(|_| self.has_one_clock);
+        let of_all = self.occupancy.violations();
         for violation in &of_all {
             *self.of_all.entry(violation.kind).or_default() += 1;
             if let Some(spool) = &mut self.spool {

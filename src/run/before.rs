@@ -101,17 +101,18 @@ impl Prepared {
         let (taps, batches) = Taps::new(id, BATCHES, BYTES);
         let (sender, seen) = mpsc::channel(VIOLATIONS_KEPT);
         let (explainer, mut occupancy) = (preflight.explainer(scenario), preflight.occupancy(scenario));
-        if self.shared.setup.lead.is_some() {
+        if let Some(lead) = &self.shared.setup.lead {
             // Who tells nothing for longer is lost.
             occupancy = occupancy.told_within(SILENCE + Duration::from_secs(1));
+            if lead.members.uncertainty_us() > 0 {
+                occupancy = occupancy.of_several_clocks();
+            }
         } else if self.shared.threads.len() == 1 {
             occupancy = occupancy.told_within(Duration::ZERO);
         }
         let left_for = (Arc::clone(slots_taken), seconds.clone(), Arc::clone(snapshots), Arc::clone(glances));
-        let setup = &self.shared.setup;
-        let has_one_clock = setup.lead.as_ref().is_none_or(|lead| lead.members.uncertainty_us() == 0);
         let collector = Collector::new(batches, explainer, occupancy, left_for, spool, sender);
-        let collector = collector.of_all(setup.share, has_one_clock);
+        let collector = collector.of_all(self.shared.setup.share);
         (taps, collector.telling(self.shared.setup.so_far.violating.clone()), seen)
     }
 }

@@ -168,7 +168,8 @@ fn ranks(its: &Ranks) -> Vec<Check> {
     let mut rows = vec![Check::noted(CheckName::Ranks, text)];
     if its.clock_uncertainty_us > 0 {
         let within = time(Duration::from_micros(its.clock_uncertainty_us));
-        let what = "whether two sequences share a slot, and whether a START waits beside a free one";
+        let what =
+            "whether two sequences share a slot, and whether a START waits beside a free one or beyond its time limit";
         rows.push(Check::not_checked(CheckName::NotChecked, format!("{what}: the ranks' clocks agree to ±{within}")));
     }
     rows

@@ -309,6 +309,25 @@ fn a_step_in_a_slot_that_another_sequence_has_is_found_when_that_goes_on() {
 }
 
 #[test]
+fn where_there_are_several_clocks_nobody_is_accused_by_the_order_of_events() {
+    let of_several = |mut story: Story| {
+        story.occupancy = story.occupancy.of_several_clocks();
+        story
+    };
+    let mut shared = of_several(story());
+    shared.step_in(0, 0, "START").step_in(0, 1, "START").step_in(0, 0, "END");
+    assert_eq!(shared.wrong_slots(), []);
+    let mut withheld = of_several(steady_story());
+    withheld.start_after(0, 4000);
+    assert_eq!(withheld.withheld(), None);
+    let mut overdue = of_several(story());
+    overdue.step(0, "START").step(1, "START");
+    let waits = overdue.start_within(2, 100);
+    held_for(&mut overdue, 18);
+    assert!(overdue.answer(waits).overdue().is_empty());
+}
+
+#[test]
 fn a_slot_that_may_be_free_is_lawfully_anothers() {
     type Does = fn(&mut Story);
     let cases: [(&str, Does); 5] = [
