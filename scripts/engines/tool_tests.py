@@ -147,7 +147,7 @@ class Indexed(Tool, unittest.TestCase):
         ran = launch.run(self.name, COUNT, self.command(server, *SMALL), LIMIT_SECONDS)
         self.assertRegex(ran.ranks[0].output, r"(?m)^VALID: \d+ responses checked", ran)
         # Sequences of the rank that was killed may live on under the IDs from 1 on.
-        self.assertIn("correlation IDs 10801 to 21600 are reserved", ran.ranks[0].output)
+        self.assertIn("correlation IDs 1000001 to 1010800 are reserved", ran.ranks[0].output)
 
 
 if __name__ == "__main__":

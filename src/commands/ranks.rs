@@ -88,6 +88,9 @@ fn attempt(args: &RankArgs, place: &Place, folder: &Path) -> Result<u32, Command
     let before = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u32>().ok());
     let attempt = args.attempt.unwrap_or_else(|| before.map_or(0, |before| before + 1).max(place.restarts));
     let written = fs::create_dir_all(folder).and_then(|()| write_whole(&path, |file| writeln!(file, "{attempt}")));
+    // What an earlier run left there would be taken for this one's.
+    let written = written
+        .and_then(|()| RankFile::in_folder(folder)?.iter().filter(|path| path.is_file()).try_for_each(fs::remove_file));
     written.map_err(|error| {
         CommandFailure::wrong_input(format!(
             "cannot write {}: {error}; name another folder (--results DIR)",

@@ -84,13 +84,19 @@ impl SlotCheck {
 
     /// What was found on several servers: the slots of all of them, or what is wrong with those of the first one of which something is.
     fn and(self, other: Self) -> Self {
-        let (requests, took_us) = (self.requests.max(other.requests), self.took_us.saturating_add(other.took_us));
+        let (requests, took_us) =
+            (self.requests.saturating_add(other.requests), self.took_us.saturating_add(other.took_us));
         let finding = match (self.finding, other.finding) {
             (SlotFinding::AllThere { slots }, SlotFinding::AllThere { slots: more }) => {
                 let finding = SlotFinding::AllThere { slots: slots.saturating_add(more) };
                 return Self { finding, requests, took_us, server: None };
             }
-            (SlotFinding::AllThere { .. }, finding) => {
+            // What could not be told of one server hides nothing of another.
+            (
+                SlotFinding::AllThere { .. } | SlotFinding::NotCheckable { .. },
+                finding @ (SlotFinding::Leaked { .. } | SlotFinding::ReleasedTwice { .. }),
+            )
+            | (SlotFinding::AllThere { .. }, finding) => {
                 return Self { finding, requests, took_us, server: other.server };
             }
             (finding, _) => finding,
@@ -242,16 +248,19 @@ pub(crate) async fn check(client: &Client, site: Site<'_>, after: Aftermath<'_>,
     SlotCheck { finding, requests: trail.requests, took_us, server: None }
 }
 
-/// The same on each server, where they are several; `alone` is the scenario for each of them.
+/// The same on each server, where they are several; `alone` is the scenario for each of them. Each has a trail of its own.
 pub(crate) async fn check_each(
     client: &Client,
     site: Site<'_>,
     alone: &[Scenario],
     after: Aftermath<'_>,
-    trail: &mut Trail,
+    trails: &mut Vec<Trail>,
 ) -> SlotCheck {
     let mut all: Option<SlotCheck> = None;
     for ((endpoint, server), scenario) in client.replicas().iter().zip(alone) {
+        // The IDs are the same on each server: what one of them did explains nothing of another.
+        trails.push(Trail::default());
+        let trail = trails.last_mut().expect("it was just put there");
         let found = check(server, Site { scenario, ..site }, after, trail).await;
         let found = SlotCheck { server: Some(ServerName::new(&endpoint.to_string())), ..found };
         all = Some(match all {
@@ -259,10 +268,11 @@ pub(crate) async fn check_each(
             None => found,
         });
     }
-    match all {
-        Some(all) => all,
-        None => check(client, site, after, trail).await,
+    if let Some(all) = all {
+        return all;
     }
+    trails.push(Trail::default());
+    check(client, site, after, trails.last_mut().expect("it was just put there")).await
 }
 
 #[cfg(test)]
@@ -284,6 +294,22 @@ mod tests {
         let most = "load.workers = 1\ncorrelation_ids = { first = 8, block = 10 }";
         assert_eq!(free(most, 7), Some(18));
         assert_eq!(free(most, u64::MAX - 3), None);
+    }
+
+    #[test]
+    fn what_is_wrong_on_one_server_shows_whatever_was_found_on_the_other() {
+        let found =
+            |finding, name: &str| SlotCheck { finding, requests: 5, took_us: 7, server: Some(ServerName::new(name)) };
+        let leak = || SlotFinding::Leaked { slots: 4, leaked: 1, seen: Leak::NotHandedOn { waited_ms: 1 } };
+        for other in [SlotFinding::NotCheckable { why: "unknown".to_owned() }, SlotFinding::AllThere { slots: 4 }] {
+            for both in
+                [found(leak(), "b").and(found(other.clone(), "a")), found(other.clone(), "a").and(found(leak(), "b"))]
+            {
+                assert_eq!((both.finding, both.server, both.requests), (leak(), Some(ServerName::new("b")), 10));
+            }
+        }
+        let all = found(SlotFinding::AllThere { slots: 4 }, "a").and(found(SlotFinding::AllThere { slots: 3 }, "b"));
+        assert_eq!((all.finding, all.server), (SlotFinding::AllThere { slots: 7 }, None));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Lead, Order};
+use super::{Lead, Order, place::RANKS_MAX};
 use crate::{
     frame::Footer,
     preflight::Preflight,
@@ -151,6 +151,10 @@ impl RankFile {
         let file: Self = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
         if file.format != FORMAT || file.version != VERSION {
             return Err(wrong(format!("its format is {} {}, not {FORMAT} {VERSION}", file.format, file.version)));
+        }
+        let Share { rank, of } = file.share;
+        if rank >= of.get() || of.get() > RANKS_MAX {
+            return Err(wrong(format!("there is no rank {rank} of {of}")));
         }
         Ok(file)
     }

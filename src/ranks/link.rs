@@ -24,7 +24,7 @@ use crate::{
     recorder::{Batch, Second, Tally},
     run::{Part, Progress},
 };
-use workload::{scenario::Scenario, seed::Seed, share::Share};
+use workload::{model::Turn, scenario::Scenario, seed::Seed, share::Share};
 
 /// The version of what is said. Only ranks of the same version understand each other.
 pub(super) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
@@ -67,6 +67,8 @@ pub struct Order {
     pub(crate) pace: Option<f64>,
     /// What rank 0 found out before.
     pub(crate) preflight: Preflight,
+    /// What of its model is in no file: how long a step may wait for its turn.
+    pub(crate) turn: Turn,
     /// The golden file, where the model has no formula.
     pub(crate) golden: Option<String>,
     /// How often these ranks were started before.
@@ -244,9 +246,13 @@ async fn send_all(mut writer: FramedWrite<OwnedWriteHalf, LengthDelimitedCodec>,
     }
 }
 
+/// How many messages of rank 0 may wait for the rank.
+const MESSAGES: usize = 16;
+
 /// The connection of a rank to rank 0.
 pub struct Leader {
-    inbox: Inbox,
+    /// What rank 0 says, but for questions for the time: these are answered whatever else the rank does.
+    said: mpsc::Receiver<Result<FromLeader, String>>,
     outbox: Outbox,
     sending: JoinHandle<()>,
     /// Which part of each run is this rank's.
@@ -261,31 +267,41 @@ impl std::fmt::Debug for Leader {
 
 impl Leader {
     pub(super) fn over(connection: TcpStream, share: Share) -> io::Result<Self> {
-        let (inbox, outbox, sending) = halves(connection, OF_LEADER_MAX)?;
-        Ok(Self { inbox, outbox, sending, share })
+        let (mut inbox, outbox, sending) = halves(connection, OF_LEADER_MAX)?;
+        let (sender, said) = mpsc::channel(MESSAGES);
+        let answers = outbox.clone();
+        tokio::spawn(async move {
+            loop {
+                let message = inbox.message(SILENCE).await;
+                if let Ok(FromLeader::Ping) = message {
+                    answers.say(&FromMember::Pong { now: Moment::now() }).await;
+                    continue;
+                }
+                let is_gone = message.is_err();
+                if sender.send(message).await.is_err() || is_gone {
+                    return;
+                }
+            }
+        });
+        Ok(Self { said, outbox, sending, share })
     }
 
     pub(crate) fn outbox(&self) -> Outbox {
         self.outbox.clone()
     }
 
-    /// What rank 0 says next. Questions for the time are answered here.
+    /// What rank 0 says next.
     ///
     /// # Errors
     /// When rank 0 is gone.
     pub(crate) async fn next(&mut self) -> Result<FromLeader, String> {
-        loop {
-            match self.inbox.message(SILENCE).await? {
-                FromLeader::Ping => self.outbox.say(&FromMember::Pong { now: Moment::now() }).await,
-                message => return Ok(message),
-            }
-        }
+        self.said.recv().await.unwrap_or_else(|| Err("its connection ended".to_owned()))
     }
 
     /// Sends what is still to be sent.
     pub(crate) async fn finish(self) {
-        let Self { outbox, sending, .. } = self;
-        drop(outbox);
+        let Self { said, outbox, sending, .. } = self;
+        drop((said, outbox));
         let _ = timeout(SILENCE, sending).await;
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Mutex, mpsc},
+    sync::{Mutex, Semaphore, mpsc},
     time::{Instant, interval, timeout, timeout_at},
 };
 
@@ -21,6 +21,8 @@ use super::{
 
 /// How long a process has to say who it is.
 const GREETING: Duration = Duration::from_secs(5);
+/// How many processes may say so at a time.
+const GREETINGS: usize = 256;
 /// How often each rank is asked for the time before the first run: the quickest answer counts.
 const QUESTIONS: usize = 16;
 /// How often a rank hears something, so that it knows that rank 0 is there.
@@ -110,7 +112,6 @@ impl Members {
         let (said, received) = mpsc::channel(MESSAGES);
         let members = all.into_values().enumerate().map(|(index, Taken { member, inbox })| {
             tokio::spawn(listen(index, inbox, said.clone()));
-            tokio::spawn(keep_awake(member.outbox.clone()));
             member
         });
         Ok(Self(Arc::new(Inner { members: members.collect(), said: Mutex::new(received), lost: Locked::default() })))
@@ -172,10 +173,11 @@ impl Member {
 
 /// Which ranks did not come.
 fn missing(of: NonZeroU32, there: &BTreeMap<u32, Taken>, limit: Duration) -> String {
-    let missing: Vec<_> = (1..of.get()).filter(|rank| !there.contains_key(rank)).collect();
-    let names: Vec<_> = missing.iter().take(NAMED).map(ToString::to_string).collect();
-    let more = if missing.len() > NAMED { format!(" and {} more", missing.len() - NAMED) } else { String::new() };
-    let word = if missing.len() == 1 { "rank" } else { "ranks" };
+    let missing = of.get() as usize - 1 - there.len();
+    let names = (1..of.get()).filter(|rank| !there.contains_key(rank)).take(NAMED).map(|rank| rank.to_string());
+    let names: Vec<_> = names.collect();
+    let more = if missing > NAMED { format!(" and {} more", missing - NAMED) } else { String::new() };
+    let word = if missing == 1 { "rank" } else { "ranks" };
     format!(
         "{word} {}{more} of {of} did not come within {} s: start all ranks together, or wait longer (--rendezvous-limit); nothing was sent",
         names.join(", "),
@@ -185,13 +187,19 @@ fn missing(of: NonZeroU32, there: &BTreeMap<u32, Taken>, limit: Duration) -> Str
 
 /// Takes in whoever comes, as long as somebody wants them; then sends them away.
 async fn open_door(listener: TcpListener, token: Arc<str>, of: NonZeroU32, arrived: mpsc::Sender<Taken>) {
+    let greetings = Arc::new(Semaphore::new(GREETINGS));
     loop {
+        // It is never closed.
+        let room = Arc::clone(&greetings).acquire_owned().await;
         let Ok((connection, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
         let (token, arrived) = (Arc::clone(&token), arrived.clone());
-        tokio::spawn(async move { timeout(GREETING, receive(connection, &token, of, &arrived)).await });
+        tokio::spawn(async move {
+            let _ = timeout(GREETING, receive(connection, &token, of, &arrived)).await;
+            drop(room);
+        });
     }
 }
 
@@ -215,6 +223,8 @@ async fn receive(connection: TcpStream, token: &str, of: NonZeroU32, arrived: &m
     inbox.trust();
     let Some(offset) = measured(&mut inbox, &outbox).await else { return };
     outbox.say(&FromLeader::Welcome).await;
+    // Others may come much later.
+    tokio::spawn(keep_awake(outbox.clone()));
     let is_same = hello.clock.is_some() && hello.clock == clock::identity();
     let offset = if is_same { offset.of_the_same_clock() } else { offset };
     let member = Member { rank: hello.share.rank, host: hello.host, offset, outbox };

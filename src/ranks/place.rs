@@ -20,6 +20,9 @@ workload::table! {
     }
 }
 
+/// The most ranks of a run.
+pub(super) const RANKS_MAX: u32 = 100_000;
+
 /// The variable of the environment that says how many ranks there are, where the launcher does not.
 pub(crate) const RANKS_VARIABLE: &str = "SEQUENCE_STRESS_RANKS";
 
@@ -93,6 +96,9 @@ impl Place {
                 (number(names.rank)?, told.unwrap_or(of))
             }
         };
+        if of.get() > RANKS_MAX {
+            return Err(format!("{of} ranks are too many: a run has at most {RANKS_MAX}"));
+        }
         if rank >= of.get() {
             return Err(format!("rank {rank} of {of}: ranks are numbered from 0 to {}", of.get() - 1));
         }
@@ -165,6 +171,7 @@ mod tests {
             (Some(1), None, &[][..], "--of N"),
             (None, Some(4), &[], "--rank"),
             (Some(4), Some(4), &[], "0 to 3"),
+            (Some(4), Some(u32::MAX), &[], "at most 100000"),
             (None, None, &[("PMI_RANK", "x"), ("PMI_SIZE", "2")], "PMI_RANK=x"),
             (None, None, &[("PMI_RANK", "0"), ("PMI_SIZE", "0")], "no rank"),
             (None, None, &[("PMI_RANK", "2"), ("PMI_SIZE", "2")], "0 to 1"),

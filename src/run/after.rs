@@ -128,7 +128,7 @@ impl Prepared {
         interrupts: &mut mpsc::Receiver<()>,
     ) {
         let Self { client, shared, .. } = self;
-        let (mut trail, mut of_the_search) = (Trail::default(), Vec::new());
+        let (mut trails, mut of_the_search): (Vec<Trail>, _) = (Vec::new(), Vec::new());
         let looked = async {
             let site = shared.site(&shared.preflight);
             let (early, others) = (ended_early(result), others_may_use_the_model(shared, result));
@@ -158,7 +158,7 @@ impl Prepared {
             let after = Aftermath { tally, elapsed: *elapsed, is_given: shared.setup.given.is_some() };
             let alone = shared.setup.scenario.of_each_server();
             observer.looks_at("the slots", slots::lasts(site, after));
-            let slots = slots::check_each(client, site, &alone, after, &mut trail).await;
+            let slots = slots::check_each(client, site, &alone, after, &mut trails).await;
             if site.scenario.slots.idle_limit_search {
                 observer.looks_at("the idle limit", None);
             }
@@ -171,7 +171,8 @@ impl Prepared {
             looked = looked => Some(looked),
             Some(()) = interrupts.recv() => None,
         };
-        let mut seen = trail.explained(&ModelFacts::of(&shared.preflight.model));
+        let facts = ModelFacts::of(&shared.preflight.model);
+        let mut seen: Vec<_> = trails.into_iter().flat_map(|trail| trail.explained(&facts)).collect();
         seen.append(&mut of_the_search);
         match looked {
             Some((pending, (slots, idle_limit))) => {

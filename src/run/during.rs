@@ -84,6 +84,7 @@ impl Prepared {
                 Some(()) = interrupts.recv() => course.interrupted(observer),
                 _ = ticks.tick() => {
                     team.begin_if_all_are_ready().await;
+                    team.look();
                     if course.tick(observer) && !*aborted.borrow() {
                         abort.send_replace(true);
                         team.abort().await;

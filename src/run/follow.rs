@@ -16,7 +16,7 @@ use super::{
     threads::work,
 };
 use crate::{
-    preflight::RunLimits,
+    preflight::{Preflight, RunLimits},
     ranks::{FromLeader, FromMember, Leader, Order, Outbox, RankFile},
     recorder::{BATCHES, BYTES, Batches, Series, Tally, Taps, Together},
 };
@@ -27,7 +27,7 @@ use oracle::{
     golden::{Expectation, Golden},
 };
 use wire::transport::Access;
-use workload::{event::ContextId, plan::correlation_id, share::Share};
+use workload::{event::ContextId, inputs::Sent, model::Tensors, plan::correlation_id, share::Share};
 
 /// How often rank 0 hears how far this rank is.
 const TELL: Duration = Duration::from_millis(200);
@@ -75,7 +75,7 @@ pub async fn follow(
         Ok(setup) => (setup, order.preflight.clone()),
         Err(why) => return failed(why).await,
     };
-    preflight.golden = setup.golden.clone().map(Expectation::of);
+    restore(&mut preflight, &order, setup.golden.as_ref());
     preflight.limits = RunLimits::new(&setup.scenario, &preflight.model);
     if let Some(times) = setup.pace
         && let Err(why) = preflight.send_at(times, &setup.scenario)
@@ -147,7 +147,17 @@ pub async fn follow(
         Ok(tally) => tally,
         Err(why) => return failed(shared.ran_short().unwrap_or(why)).await,
     };
-    share.conclude(&shared, tally, relayed, orphaned).await
+    Box::pin(share.conclude(&shared, tally, relayed, orphaned)).await
+}
+
+/// Puts back what of a preflight is in no file.
+fn restore(preflight: &mut Preflight, order: &Order, golden: Option<&Arc<Golden>>) {
+    preflight.model.turn = order.turn;
+    preflight.golden = golden.cloned().map(Expectation::of);
+    preflight.model.tensors = golden.map(|golden| {
+        let sent = Sent { pace: None, inputs: Arc::clone(&golden.inputs) };
+        Arc::new(Tensors { sent, outputs: golden.asked().map(str::to_owned).collect() })
+    });
 }
 
 fn setup(order: &Order, share: Share, program: Option<PathBuf>) -> Result<Setup, String> {
@@ -255,6 +265,10 @@ impl OwnShare {
                 let _ = self.write(part, Vec::new(), false).await;
             }
         }
+        self.tell_whether_the_server_is_gone(shared).await;
+    }
+
+    async fn tell_whether_the_server_is_gone(&mut self, shared: &Shared) {
         if let Some((_, why)) = shared.liveness.gone.get().filter(|_| !self.told_gone) {
             self.told_gone = true;
             self.outbox.say(&FromMember::ServerGone { why: why.clone() }).await;
@@ -301,16 +315,22 @@ impl OwnShare {
     async fn conclude(mut self, shared: &Shared, tally: Tally, relayed: Relayed, orphaned: Option<String>) -> Followed {
         self.memory.look_at_end();
         self.tell_seconds(shared).await;
+        self.tell_whether_the_server_is_gone(shared).await;
+        self.outbox.say(&FromMember::Progress(Box::new(shared.own_progress()))).await;
         let Relayed { violations, lost_entries } = relayed;
         let facts = ModelFacts::of(&shared.preflight.model);
         let violations = violations.into_iter().map(|violation| explained_alone(violation, &facts)).collect();
         let part = Part { lost_entries, ..self.part(shared, tally) };
-        let file = self.write(part.clone(), violations, orphaned.is_none()).await;
-        if let Some(why) = orphaned {
-            return Followed::Orphaned { why, file };
+        match &orphaned {
+            // It may stand still, and wonder later.
+            Some(why) => _ = self.outbox.try_say(&FromMember::Failed { why: format!("it gave rank 0 up: {why}") }),
+            None => self.outbox.say(&FromMember::Ended(Box::new(part.clone()))).await,
         }
-        self.outbox.say(&FromMember::Ended(Box::new(part))).await;
-        Followed::Done { problem: file.err() }
+        let file = self.write(part, violations, orphaned.is_none()).await;
+        match orphaned {
+            Some(why) => Followed::Orphaned { why, file },
+            None => Followed::Done { problem: file.err() },
+        }
     }
 
     /// Writes the rank's file; returns where it is.

@@ -1,6 +1,6 @@
 //! What each of several ranks measured in a run, and what all of them come to.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -92,10 +92,8 @@ impl Ranks {
 
     /// On how many machines they were, as far as these tell their names.
     pub fn hosts(&self) -> usize {
-        let mut hosts: Vec<_> = self.ranks.iter().map(|rank| &rank.host).collect();
-        hosts.sort();
-        hosts.dedup();
-        hosts.len()
+        let hosts: BTreeSet<_> = self.ranks.iter().filter_map(|rank| rank.host.as_ref()).collect();
+        hosts.len().max(1)
     }
 
     /// How long after the first rank the last one began, in µs.

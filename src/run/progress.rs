@@ -2,13 +2,14 @@
 
 use std::{
     sync::{
-        Mutex,
+        Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 pub use super::latencies::Latencies;
 use super::{held_up::HeldUp, latencies::Buckets};
@@ -67,21 +68,49 @@ impl Progress {
     }
 }
 
+/// A rank that says nothing for so long may stand still.
+const QUIET: Duration = Duration::from_secs(1);
+
 /// How far each of the other ranks was when it last said so.
 #[derive(Debug, Default)]
-pub(super) struct Others(Mutex<Vec<Progress>>);
+pub(super) struct Others(Mutex<Vec<Other>>);
+
+#[derive(Debug, Default)]
+struct Other {
+    progress: Progress,
+    /// When it said so; none once nothing more comes.
+    told_at: Option<Instant>,
+}
 
 impl Others {
+    fn all(&self) -> MutexGuard<'_, Vec<Other>> {
+        self.0.lock().expect("no thread fails while it has it")
+    }
+
+    /// Takes in how far a rank is.
     pub(super) fn set(&self, index: usize, progress: Progress) {
-        let mut all = self.0.lock().expect("no thread fails while it has it");
+        let mut all = self.all();
         let behind = all.len().max(index + 1);
-        all.resize_with(behind, Progress::default);
-        all[index] = progress;
+        all.resize_with(behind, Other::default);
+        all[index] = Other { progress, told_at: Some(Instant::now()) };
+    }
+
+    /// Takes in that a rank is done, or gone: it waits for no response any more.
+    pub(super) fn end(&self, index: usize) {
+        if let Some(Other { progress, told_at }) = self.all().get_mut(index) {
+            progress.abandoned += progress.waiting();
+            progress.starts_waiting = 0;
+            *told_at = None;
+        }
+    }
+
+    /// Whether it is not known of every rank how far it is.
+    pub(super) fn are_quiet(&self) -> bool {
+        self.all().iter().any(|other| other.told_at.is_some_and(|at| at.elapsed() > QUIET))
     }
 
     pub(super) fn add_to(&self, progress: &mut Progress) {
-        let all = self.0.lock().expect("no thread fails while it has it");
-        all.iter().for_each(|others| progress.add(others));
+        self.all().iter().for_each(|other| progress.add(&other.progress));
     }
 }
 
@@ -155,5 +184,25 @@ pub(super) fn of_all(threads: &[ThreadProgress], elapsed: Duration, slots_taken:
         abandoned,
         sequences: sum(|its| &its.sequences),
         violations: sum(|its| &its.violations),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_that_has_ended_waits_for_nothing_and_is_not_quiet() {
+        let others = Others::default();
+        let waiting = || {
+            let mut all = Progress::default();
+            others.add_to(&mut all);
+            (all.requests, all.waiting(), all.starts_waiting)
+        };
+        others.set(1, Progress { requests: 10, answered: 6, starts_waiting: 2, ..Progress::default() });
+        assert_eq!(waiting(), (10, 4, 2));
+        others.end(1);
+        assert_eq!(waiting(), (10, 0, 0));
+        assert!(!others.are_quiet());
     }
 }

@@ -1,6 +1,6 @@
 //! The other ranks of a run, as the one that leads them drives it: threads that are far away.
 
-use std::{mem, sync::Arc};
+use std::{mem, sync::Arc, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use tokio::time::Instant;
@@ -16,6 +16,11 @@ use crate::{
 };
 use workload::{event::Nanos, share::reserved};
 
+/// How long a rank may take to make its connections.
+const READY_WITHIN: Duration = Duration::from_secs(120);
+/// How long it may take to end when it waits for nothing any more.
+const END_WITHIN: Duration = Duration::from_secs(10);
+
 /// The other ranks of a run; none where it is held by one process.
 pub(super) struct Team<'r> {
     shared: &'r Shared,
@@ -23,6 +28,9 @@ pub(super) struct Team<'r> {
     states: Vec<State>,
     has_begun: bool,
     told_to_stop: bool,
+    /// When the ranks were told of the run, and when to wait for nothing any more.
+    ordered_at: Instant,
+    aborted_at: Option<Instant>,
     /// Why the run cannot begin.
     pub(super) failure: Option<String>,
 }
@@ -62,7 +70,16 @@ impl<'r> Team<'r> {
             }));
         }
         let has_begun = lead.is_none();
-        let mut team = Self { shared, lead, states, has_begun, told_to_stop: false, failure: None };
+        let mut team = Self {
+            shared,
+            lead,
+            states,
+            has_begun,
+            told_to_stop: false,
+            ordered_at: Instant::now(),
+            aborted_at: None,
+            failure: None,
+        };
         for index in 0..team.states.len() {
             if let Some(why) = team.states[index].lost.clone() {
                 team.lose(index, &why);
@@ -81,7 +98,7 @@ impl<'r> Team<'r> {
 
     /// Whether nothing more comes of any rank.
     pub(super) fn is_over(&self) -> bool {
-        self.states.iter().all(|state| state.has_ended || state.lost.is_some())
+        self.states.iter().all(|state| state.has_ended)
     }
 
     /// Whether no rank is waited for before the run begins.
@@ -128,6 +145,7 @@ impl<'r> Team<'r> {
                     shared.glances.leave_last(place, Patterns::of(&part.tally));
                     state.part = *part;
                     state.finish();
+                    shared.others.end(index);
                 }
                 FromMember::Failed { why } => self.lose(index, &why),
                 FromMember::Hello(_) | FromMember::Pong { .. } => {}
@@ -148,6 +166,7 @@ impl<'r> Team<'r> {
         self.shared.glances.leave_last(place, Patterns::of(&state.part.tally));
         state.lost.get_or_insert_with(|| why.to_owned());
         state.finish();
+        self.shared.others.end(index);
         self.shared.gate.stop();
     }
 
@@ -167,6 +186,27 @@ impl<'r> Team<'r> {
         self.shared.gate.let_in();
     }
 
+    /// Gives up ranks that are there and do not do what they are told.
+    pub(super) fn look(&mut self) {
+        if self.lead.is_none() {
+            return;
+        }
+        let (what, limit, since) = match self.aborted_at {
+            Some(at) => ("it did not end", END_WITHIN, at),
+            None if !self.has_begun => ("it was not ready", READY_WITHIN, self.ordered_at),
+            None => return,
+        };
+        if since.elapsed() < limit {
+            return;
+        }
+        for index in 0..self.states.len() {
+            let state = &self.states[index];
+            if !state.has_ended && (self.aborted_at.is_some() || !state.is_ready) {
+                self.lose(index, &format!("{what} within {} s", limit.as_secs()));
+            }
+        }
+    }
+
     /// Passes on that the run is stopping.
     pub(super) async fn stop(&mut self) {
         if !mem::replace(&mut self.told_to_stop, true) {
@@ -179,7 +219,8 @@ impl<'r> Team<'r> {
     }
 
     /// Passes on that nothing is waited for any more.
-    pub(super) async fn abort(&self) {
+    pub(super) async fn abort(&mut self) {
+        self.aborted_at.get_or_insert_with(Instant::now);
         self.say(&FromLeader::Abort).await;
     }
 
@@ -245,6 +286,7 @@ fn order(shared: &Shared, lead: &Lead) -> Order {
         fail_fast: *fail_fast,
         pace: *pace,
         preflight: shared.preflight.clone(),
+        turn: shared.preflight.model.turn,
         golden: file,
     }
 }

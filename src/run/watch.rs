@@ -46,7 +46,8 @@ impl Watch {
         let owes_nothing = !shared.clock.has_started()
             || progress.waiting() == 0
             || shared.disturbances.is_under_way()
-            || shared.absences.is_looked_for();
+            || shared.absences.is_looked_for()
+            || shared.others.are_quiet();
         // Nor does it owe what the network took; what is sent then has a right to be waited for as long.
         let is_taken = shared.network_takes && progress.abandoned != self.abandoned;
         self.abandoned = progress.abandoned;

@@ -219,7 +219,7 @@ fn a_rank_that_is_killed_ends_the_run_and_is_named() {
     let ended = job.run(&more);
     assert_eq!(codes(&ended), [Some(0); 3], "{ended:?}");
     let ranks = job.json("again.json")["ranks"].clone();
-    assert_eq!((&ranks["attempt"], &ranks["correlation_ids"][0]), (&1.into(), &10_801.into()));
+    assert_eq!((&ranks["attempt"], &ranks["correlation_ids"][0]), (&1.into(), &1_000_001.into()));
 }
 
 #[test]
@@ -406,4 +406,31 @@ fn the_files_of_many_ranks_are_put_together_exactly() {
     }
     let (code, report) = told(&["report", "--merge", &job.file("nothing")]);
     assert!(code == Some(2) && report.contains("give the folder of --results of a run"), "{report}");
+}
+
+#[test]
+fn ranks_send_and_judge_a_model_without_a_formula() {
+    let job = Job::of(2);
+    let golden = job.file("gru.golden");
+    let (code, text) = told(&["golden", "--embedded", "-m", "gru_float32", "-o", &golden]);
+    assert_eq!(code, Some(0), "{text}");
+    let more = ["--embedded", "-m", "gru_float32", "-c", "4", "-i", "6", "-r", "3", "--golden", &golden];
+    let ended = job.run(&more);
+    assert_eq!(codes(&ended), [Some(0); 2], "{ended:?}");
+    assert!(ended[0].out.contains("VALID: "), "{ended:?}");
+    // Each rank judges what it was answered.
+    let ended = job.run(&[&more[..], &["--fault", "swap-states:once@60"]].concat());
+    assert_eq!(codes(&ended), [Some(1), Some(0)], "{ended:?}");
+}
+
+#[test]
+fn ranks_wait_for_one_that_comes_late() {
+    let job = Job::of(3);
+    let load = ["--embedded", "-c", "3", "-i", "3", "-r", "1"];
+    let early: Vec<_> = (0..2).map(|rank| job.begin(rank, &load)).collect();
+    // Longer than a rank may be silent.
+    std::thread::sleep(Duration::from_secs(9));
+    let late = job.begin(2, &load);
+    let ended: Vec<_> = early.into_iter().chain([late]).map(end).collect();
+    assert_eq!(codes(&ended), [Some(0); 3], "{ended:?}");
 }

@@ -210,7 +210,7 @@ impl Default for Batching {
 }
 
 /// How long a step may wait for its turn in a slot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     /// How many executions may come before a step's own because more sequences have a slot than are executed at a time.
     pub executions_before: u32,

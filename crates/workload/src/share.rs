@@ -70,6 +70,9 @@ impl Share {
 /// How many correlation IDs an attempt leaves free behind those of its workers: for the tool's own sequences.
 const BEHIND: u64 = 10_000;
 
+/// How far the correlation IDs of two attempts are apart, whatever their load, unless that has more.
+const APART: u64 = 1_000_000;
+
 /// The first and the last correlation ID that is reserved for a run of this scenario.
 pub fn reserved(scenario: &Scenario) -> [u64; 2] {
     let first = scenario.correlation_ids.first.get();
@@ -78,7 +81,7 @@ pub fn reserved(scenario: &Scenario) -> [u64; 2] {
 
 /// The same scenario on the correlation IDs of another attempt, which no earlier attempt had. None where there are not so many.
 pub fn of_attempt(mut scenario: Scenario, attempt: u32) -> Option<Scenario> {
-    let ahead = span(&scenario).checked_mul(attempt.into())?;
+    let ahead = span(&scenario).max(APART).checked_mul(attempt.into())?;
     let ids = &mut scenario.correlation_ids;
     ids.first = ids.first.checked_add(ahead)?;
     let [_, last] = reserved(&scenario);
@@ -137,9 +140,9 @@ mod tests {
         let scenario = Scenario::resolve(&Source::from_text("a.toml", text), Overrides::default()).expect("a scenario");
         assert_eq!(reserved(&scenario), [5, 10_034]);
         let second = of_attempt(scenario.clone(), 1).expect("there is room");
-        assert_eq!(reserved(&second), [10_035, 20_064]);
+        assert_eq!(reserved(&second), [1_000_005, 1_010_034]);
         let mut last = scenario;
-        last.correlation_ids.first = (u64::MAX - 15_000).try_into().expect("not zero");
+        last.correlation_ids.first = (u64::MAX - 1_005_000).try_into().expect("not zero");
         assert!(of_attempt(last.clone(), 0).is_some() && of_attempt(last, 1).is_none());
     }
 

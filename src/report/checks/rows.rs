@@ -167,10 +167,13 @@ fn ranks(its: &Ranks) -> Vec<Check> {
     let text = format!("{of} on {}; {began}; worker N is rank N modulo {of}", counted(hosts, "host"));
     let mut rows = vec![Check::noted(CheckName::Ranks, text)];
     if its.clock_uncertainty_us > 0 {
-        let within = time(Duration::from_micros(its.clock_uncertainty_us));
+        let within = its.clock_uncertainty_us;
         let what =
             "whether two sequences share a slot, and whether a START waits beside a free one or beyond its time limit";
-        rows.push(Check::not_checked(CheckName::NotChecked, format!("{what}: the ranks' clocks agree to ±{within}")));
+        rows.push(Check::not_checked(
+            CheckName::NotChecked,
+            format!("{what}: the ranks' clocks agree to ±{within} µs"),
+        ));
     }
     rows
 }
