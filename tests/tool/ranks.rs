@@ -412,7 +412,8 @@ fn the_files_of_many_ranks_are_put_together_exactly() {
 fn ranks_send_and_judge_a_model_without_a_formula() {
     let job = Job::of(2);
     let golden = job.file("gru.golden");
-    let (code, text) = told(&["golden", "--embedded", "-m", "gru_float32", "--tracks", "4", "--steps", "16", "-o", &golden]);
+    let (code, text) =
+        told(&["golden", "--embedded", "-m", "gru_float32", "--tracks", "4", "--steps", "16", "-o", &golden]);
     assert_eq!(code, Some(0), "{text}");
     let more = ["--embedded", "-m", "gru_float32", "-c", "4", "-i", "6", "-r", "3", "--golden", &golden];
     let ended = job.run(&more);
