@@ -16,6 +16,7 @@ use tokio::{
 use tokio_util::{
     bytes::{Bytes, BytesMut},
     codec::{FramedRead, FramedWrite, LengthDelimitedCodec},
+    task::AbortOnDropHandle,
 };
 
 use super::Moment;
@@ -254,6 +255,7 @@ pub struct Leader {
     /// What rank 0 says, but for questions for the time: these are answered whatever else the rank does.
     said: mpsc::Receiver<Result<FromLeader, String>>,
     outbox: Outbox,
+    reading: AbortOnDropHandle<()>,
     sending: JoinHandle<()>,
     /// Which part of each run is this rank's.
     pub(crate) share: Share,
@@ -270,7 +272,7 @@ impl Leader {
         let (mut inbox, outbox, sending) = halves(connection, OF_LEADER_MAX)?;
         let (sender, said) = mpsc::channel(MESSAGES);
         let answers = outbox.clone();
-        tokio::spawn(async move {
+        let reading = tokio::spawn(async move {
             loop {
                 let message = inbox.message(SILENCE).await;
                 if let Ok(FromLeader::Ping) = message {
@@ -283,7 +285,7 @@ impl Leader {
                 }
             }
         });
-        Ok(Self { said, outbox, sending, share })
+        Ok(Self { said, outbox, reading: AbortOnDropHandle::new(reading), sending, share })
     }
 
     pub(crate) fn outbox(&self) -> Outbox {
@@ -300,8 +302,9 @@ impl Leader {
 
     /// Sends what is still to be sent.
     pub(crate) async fn finish(self) {
-        let Self { said, outbox, sending, .. } = self;
-        drop((said, outbox));
+        let Self { outbox, reading, sending, .. } = self;
+        // What reads answers questions for the time, and so would have the other task wait for more.
+        drop((reading, outbox));
         let _ = timeout(SILENCE, sending).await;
     }
 }
