@@ -38,9 +38,9 @@ pub(super) fn merge(args: &ReportArgs, folder: &Path) -> Result<u8, Failure> {
     let Merged { first, result, embedded, remarks } =
         merged(read).map_err(|why| Failure::wrong_input(format!("cannot put together what is in {shown}: {why}")))?;
     let summary = Summary {
-        replay: with_hints(&first.replay, &result.preflight.told),
+        replay: with_hints(&first.about.replay, &result.preflight.told),
         scenario: first.scenario,
-        scenario_name: first.scenario_name,
+        scenario_name: first.about.scenario_name,
         seed: first.seed,
         embedded: embedded.then(Vec::new),
         result,

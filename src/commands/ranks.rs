@@ -14,8 +14,8 @@ use super::{Failure as CommandFailure, UNKNOWN, output::say_error, stress::inter
 use crate::{
     cli::RankArgs,
     ranks::{
-        FromLeader, FromMember, Joined, Lead, Leader, Members, Place, RankError, RankFile, any_name, cannot_be_shared,
-        join,
+        About, FromLeader, FromMember, Joined, Lead, Leader, Members, Place, RankError, RankFile, any_name,
+        cannot_be_shared, join,
     },
     run::{Followed, RunResult, Setup, follow},
 };
@@ -47,7 +47,6 @@ pub(super) struct Party {
     place: Place,
     members: Members,
     folder: PathBuf,
-    run_id: String,
     attempt: u32,
     /// Whether a run was cut short because a rank was lost.
     lost_a_rank: Cell<bool>,
@@ -75,8 +74,7 @@ pub(super) fn role(args: &RankArgs) -> Result<Role, CommandFailure> {
     let attempt = if place.leads() { attempt(args, &place, &folder)? } else { 0 };
     match runtime.block_on(join(&place, &meeting))? {
         Joined::Leads(members) => {
-            let run_id = any_name();
-            Ok(Role::Leads(Party { runtime, place, members, folder, run_id, attempt, lost_a_rank: Cell::new(false) }))
+            Ok(Role::Leads(Party { runtime, place, members, folder, attempt, lost_a_rank: Cell::new(false) }))
         }
         Joined::Follows(leader) => runtime.block_on(follow_all(&place, leader)).map(Role::Followed),
     }
@@ -117,9 +115,20 @@ impl Party {
         })
     }
 
-    /// Makes sure that no rank would be there for nothing.
-    pub(super) fn give_each_rank_a_worker(&self, scenario: &Scenario) -> Result<(), CommandFailure> {
-        let (of, workers) = (self.place.share.of.get(), scenario.workers());
+    /// Makes sure that no rank would be there for nothing. Where nobody asked for a number of workers, a single population gets as many as
+    /// there are ranks.
+    pub(super) fn give_each_rank_a_worker(
+        &self,
+        scenario: &mut Scenario,
+        is_asked: bool,
+    ) -> Result<(), CommandFailure> {
+        let ranks = self.place.share.of;
+        if let [alone] = &mut scenario.populations[..]
+            && !is_asked
+        {
+            alone.load.workers = alone.load.workers.max(ranks);
+        }
+        let (of, workers) = (ranks.get(), scenario.workers());
         if workers >= of {
             return Ok(());
         }
@@ -136,14 +145,13 @@ impl Party {
 
     /// What a run is told of its ranks.
     pub(super) fn lead(&self, scenario_name: &str, replay: &str) -> Lead {
-        Lead {
-            members: self.members.clone(),
-            run_id: self.run_id.clone(),
+        let about = About {
+            run_id: any_name(),
             attempt: self.attempt,
-            results: self.folder.clone(),
             scenario_name: scenario_name.to_owned(),
             replay: replay.to_owned(),
-        }
+        };
+        Lead { members: self.members.clone(), about, results: self.folder.clone() }
     }
 
     /// Writes what rank 0 measured and found.
@@ -206,6 +214,9 @@ async fn follow_all(place: &Place, mut leader: Leader) -> Result<u8, CommandFail
             Ok(FromLeader::Done { is_whole }) => {
                 leader.finish().await;
                 return Ok(if is_whole { DONE } else { UNKNOWN });
+            }
+            Ok(FromLeader::Refused { why }) => {
+                return Err(CommandFailure { exit_code: UNKNOWN, problem: format!("rank {rank}: {why}") });
             }
             Ok(_) => {}
             Err(why) => {

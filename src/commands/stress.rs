@@ -87,7 +87,7 @@ pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
 fn stress_once(args: &StressArgs, party: Option<&Party>) -> Result<u8, CommandFailure> {
     let (source, mut scenario, seed) = resolve(&args.plan, args.overrides())?;
     if let Some(party) = party {
-        party.give_each_rank_a_worker(&scenario)?;
+        party.give_each_rank_a_worker(&mut scenario, args.plan.concurrency.is_some())?;
         scenario = party.fit(scenario)?;
     }
     let (files, scratch) = checked_files(args).map_err(CommandFailure::wrong_input)?;

@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Lead, Order, place::RANKS_MAX};
+use super::{About, Order, place::RANKS_MAX};
 use crate::{
     frame::Footer,
     preflight::Preflight,
@@ -21,29 +21,37 @@ use workload::{scenario::Scenario, seed::Seed, share::Share, whole_file::write_w
 const FORMAT: &str = "sequence-stress-rank";
 const VERSION: u32 = 1;
 
-/// What one rank measured in a run, and what the run was.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RankFile {
+/// Of which form a file is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Form {
     format: String,
     version: u32,
     /// The version of the tool that wrote it.
-    pub tool_version: String,
-    /// The name of the ranks' runs.
-    pub run_id: String,
+    tool_version: String,
+}
+
+impl Default for Form {
+    fn default() -> Self {
+        Self { format: FORMAT.to_owned(), version: VERSION, tool_version: env!("CARGO_PKG_VERSION").to_owned() }
+    }
+}
+
+/// What one rank measured in a run, and what the run was.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RankFile {
+    #[serde(flatten)]
+    pub(crate) form: Form,
+    /// What the run is called.
+    #[serde(flatten)]
+    pub about: About,
     /// Which rank wrote it.
     pub share: Share,
-    /// How often the ranks were started before.
-    pub attempt: u32,
     /// Whether the rank came to the end of its share.
     pub complete: bool,
-    /// The scenario's name.
-    pub scenario_name: String,
     /// What was sent.
     pub scenario: Scenario,
     /// What fixed every choice.
     pub seed: Seed,
-    /// The command line that sends the same again.
-    pub replay: String,
     /// When and where the rank was.
     pub origin: Origin,
     /// What was found out before anything was sent.
@@ -70,56 +78,41 @@ pub(crate) struct End {
 }
 
 impl RankFile {
-    /// That of a rank that follows.
-    pub(crate) fn of_follower(
-        order: &Order,
-        share: Share,
-        part: Part,
-        series: Series,
-        violations: Vec<Violation>,
-        complete: bool,
-    ) -> Self {
-        let order = order.clone();
+    /// That of a rank that follows, and has not measured anything so far.
+    pub(crate) fn of_follower(order: Order, share: Share, origin: Origin) -> Self {
+        let Order { about, scenario, seed, preflight, .. } = order;
         Self {
-            format: FORMAT.to_owned(),
-            version: VERSION,
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            run_id: order.run_id,
+            form: Form::default(),
+            about,
             share,
-            attempt: order.attempt,
-            complete,
-            scenario_name: order.scenario_name,
-            scenario: order.scenario,
-            seed: order.seed,
-            replay: order.replay,
-            origin: Origin::here(),
-            preflight: order.preflight,
-            part,
-            series,
-            violations,
+            complete: false,
+            scenario,
+            seed,
+            origin,
+            preflight,
+            part: Part::default(),
+            series: Series::default(),
+            violations: Vec::new(),
             end: None,
         }
     }
 
     /// That of rank 0, of a run that has ended; none where there was no other rank.
     pub(crate) fn of_leader(setup: &Setup, result: &RunResult) -> Option<Self> {
-        let (Lead { run_id, attempt, scenario_name, replay, .. }, ranks, own) =
-            (setup.lead.as_ref()?, result.ranks.as_ref()?, result.own.as_ref()?);
-        let footer = Footer::new(result, &Kept::default());
-        let end =
-            End { footer, longest_wait: result.longest_wait.clone(), ranks: ranks.clone(), embedded: setup.embedded };
+        let (lead, ranks, own) = (setup.lead.as_ref()?, result.ranks.as_ref()?, result.own.as_ref()?);
+        let end = End {
+            footer: Footer::new(result, &Kept::default()),
+            longest_wait: result.longest_wait.clone(),
+            ranks: ranks.clone(),
+            embedded: setup.embedded,
+        };
         Some(Self {
-            format: FORMAT.to_owned(),
-            version: VERSION,
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            run_id: run_id.clone(),
+            form: Form::default(),
+            about: lead.about.clone(),
             share: setup.share,
-            attempt: *attempt,
             complete: true,
-            scenario_name: scenario_name.clone(),
             scenario: setup.scenario.clone(),
             seed: setup.seed,
-            replay: replay.clone(),
             origin: result.origin.clone(),
             preflight: result.preflight.clone(),
             part: (**own).clone(),
@@ -149,8 +142,9 @@ impl RankFile {
         let wrong = |error: String| format!("{} is no file of a rank: {error}", path.display());
         let text = fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let file: Self = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-        if file.format != FORMAT || file.version != VERSION {
-            return Err(wrong(format!("its format is {} {}, not {FORMAT} {VERSION}", file.format, file.version)));
+        let Form { format, version, .. } = &file.form;
+        if format != FORMAT || *version != VERSION {
+            return Err(wrong(format!("its format is {format} {version}, not {FORMAT} {VERSION}")));
         }
         let Share { rank, of } = file.share;
         if rank >= of.get() || of.get() > RANKS_MAX {

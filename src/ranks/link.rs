@@ -55,12 +55,23 @@ pub(crate) struct Hello {
     pub(super) clock: Option<String>,
 }
 
+/// What a run is called, and how to have it again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct About {
+    /// The run's own name: no other run has it.
+    pub run_id: String,
+    /// How often these ranks were started before.
+    pub attempt: u32,
+    /// The scenario's name.
+    pub scenario_name: String,
+    /// The command line that sends the same again.
+    pub replay: String,
+}
+
 /// A run that ranks are to carry out.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
-    /// The name of all runs of these ranks.
-    pub(crate) run_id: String,
-    pub(crate) scenario_name: String,
+    pub(crate) about: About,
     pub(crate) scenario: Scenario,
     pub(crate) seed: Seed,
     pub(crate) hints: Hints,
@@ -72,12 +83,8 @@ pub struct Order {
     pub(crate) turn: Turn,
     /// The golden file, where the model has no formula.
     pub(crate) golden: Option<String>,
-    /// How often these ranks were started before.
-    pub(crate) attempt: u32,
     /// Where each rank writes what it measured.
     pub(crate) results: PathBuf,
-    /// The command line that sends the same again.
-    pub(crate) replay: String,
 }
 
 /// What rank 0 says.
@@ -149,9 +156,14 @@ pub(crate) enum Envelope {
 pub(crate) struct Outbox(mpsc::Sender<Bytes>);
 
 impl Outbox {
-    /// Sends a message. Where nobody is there any more that shows at the other end of the connection.
+    /// Sends a message. If nobody is there any more, the reader of the connection says so.
     pub(crate) async fn say(&self, message: &impl Serialize) {
-        let _ = self.0.send(encoded(message)).await;
+        self.send(encoded(message)).await;
+    }
+
+    /// Sends a message that is encoded already.
+    pub(super) async fn send(&self, message: Bytes) {
+        let _ = self.0.send(message).await;
     }
 
     /// Sends a message without waiting. Whether there was room for it.
@@ -172,7 +184,7 @@ impl Outbox {
     }
 }
 
-fn encoded(message: &impl Serialize) -> Bytes {
+pub(super) fn encoded(message: &impl Serialize) -> Bytes {
     serde_json::to_vec(message).expect("its keys are texts").into()
 }
 

@@ -11,16 +11,18 @@ use std::{
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Mutex, Semaphore, mpsc},
-    time::{Instant, interval, timeout, timeout_at},
+    time::{Instant, interval, sleep_until, timeout},
 };
 
 use super::{
     Envelope, FromLeader, FromMember, Moment, Offset, Outbox, Place, RankError, SILENCE, clock,
-    link::{Hello, Inbox, VERSION, opened},
+    link::{About, Hello, Inbox, VERSION, encoded, opened},
 };
 
 /// How long a process has to say who it is.
 const GREETING: Duration = Duration::from_secs(5);
+/// How long those are waited for that are told to leave.
+const LEAVING: Duration = Duration::from_secs(1);
 /// How many processes may say so at a time.
 const GREETINGS: usize = 256;
 /// How often each rank is asked for the time before the first run: the quickest answer counts.
@@ -67,16 +69,10 @@ struct Inner {
 pub struct Lead {
     /// The other ranks.
     pub members: Members,
-    /// The name of all runs of these ranks.
-    pub run_id: String,
-    /// How often these ranks were started before.
-    pub attempt: u32,
+    /// What the run is called.
+    pub about: About,
     /// The folder in which each rank writes what it measured.
     pub results: PathBuf,
-    /// The scenario's name.
-    pub scenario_name: String,
-    /// The command line that sends the same again.
-    pub replay: String,
 }
 
 /// A process that was taken in.
@@ -98,23 +94,34 @@ impl Members {
         let token: Arc<str> = token.into();
         let (sender, mut arriving) = mpsc::channel(16);
         let door = tokio::spawn(open_door(listener, Arc::clone(&token), of, sender));
-        let mut all: BTreeMap<u32, Taken> = BTreeMap::new();
+        let (said, mut received) = mpsc::channel(MESSAGES);
+        let mut all: BTreeMap<u32, Member> = BTreeMap::new();
         while all.len() + 1 < of.get() as usize {
-            let Ok(Some(its)) = timeout_at(deadline, arriving.recv()).await else {
-                door.abort();
-                return Err(RankError::CouldNotMeet(missing(of, &all, limit)));
-            };
-            // One that was started again before the run takes the place of its predecessor.
-            all.insert(its.member.rank, its);
+            tokio::select! {
+                Some(Taken { member, inbox }) = arriving.recv() => {
+                    let rank = member.rank;
+                    if all.contains_key(&rank) {
+                        let why = format!("there is a rank {rank} already: number the ranks from 0 on, each once");
+                        member.say(&FromLeader::Refused { why }).await;
+                        continue;
+                    }
+                    tokio::spawn(listen(place_of(rank), inbox, said.clone()));
+                    all.insert(rank, member);
+                }
+                // One that is started again takes the place of its predecessor.
+                Some((index, Said::Lost(_))) = received.recv() => all.retain(|rank, _| place_of(*rank) != index),
+                () = sleep_until(deadline) => {
+                    door.abort();
+                    let why = missing(of, &all, limit);
+                    send_away(all, &mut received, &why).await;
+                    return Err(RankError::CouldNotMeet(why));
+                }
+            }
         }
         // Whoever comes from now on is told that it is too late.
         drop(arriving);
-        let (said, received) = mpsc::channel(MESSAGES);
-        let members = all.into_values().enumerate().map(|(index, Taken { member, inbox })| {
-            tokio::spawn(listen(index, inbox, said.clone()));
-            member
-        });
-        Ok(Self(Arc::new(Inner { members: members.collect(), said: Mutex::new(received), lost: Locked::default() })))
+        let members = all.into_values().collect();
+        Ok(Self(Arc::new(Inner { members, said: Mutex::new(received), lost: Locked::default() })))
     }
 
     pub(crate) fn all(&self) -> &[Member] {
@@ -147,8 +154,9 @@ impl Members {
 
     /// Says the same to all.
     pub(crate) async fn say(&self, message: &FromLeader) {
+        let encoded = encoded(message);
         for member in self.all() {
-            member.say(message).await;
+            let _ = timeout(SILENCE, member.outbox.send(encoded.clone())).await;
         }
     }
 
@@ -171,8 +179,29 @@ impl Member {
     }
 }
 
+/// The place of a rank among the members, which are all ranks but 0.
+fn place_of(rank: u32) -> usize {
+    rank as usize - 1
+}
+
+/// Tells those who came why there is no run, and waits for a moment until they have left.
+async fn send_away(there: BTreeMap<u32, Member>, said: &mut mpsc::Receiver<(usize, Said)>, why: &str) {
+    for member in there.values() {
+        member.say(&FromLeader::Refused { why: why.to_owned() }).await;
+    }
+    let mut left = there.len();
+    let all_left = async {
+        while left > 0
+            && let Some((_, said)) = said.recv().await
+        {
+            left -= usize::from(matches!(said, Said::Lost(_)));
+        }
+    };
+    let _ = timeout(LEAVING, all_left).await;
+}
+
 /// Which ranks did not come.
-fn missing(of: NonZeroU32, there: &BTreeMap<u32, Taken>, limit: Duration) -> String {
+fn missing(of: NonZeroU32, there: &BTreeMap<u32, Member>, limit: Duration) -> String {
     let missing = of.get() as usize - 1 - there.len();
     let names = (1..of.get()).filter(|rank| !there.contains_key(rank)).take(NAMED).map(|rank| rank.to_string());
     let names: Vec<_> = names.collect();

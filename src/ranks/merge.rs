@@ -31,8 +31,8 @@ pub struct Merged {
 /// When there is no file.
 pub fn merged(files: Vec<RankFile>) -> Result<Merged, String> {
     let newest = |file: &&RankFile| (file.share.rank == 0, file.origin.started());
-    let run_id = files.iter().max_by_key(newest).ok_or("there is no file of a rank")?.run_id.clone();
-    let (its, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file.run_id == run_id);
+    let run_id = files.iter().max_by_key(newest).ok_or("there is no file of a rank")?.about.run_id.clone();
+    let (its, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file.about.run_id == run_id);
     let mut remarks: Vec<_> = others
         .iter()
         .map(|file| format!("the file of rank {} is left out: it is of another run", file.share.rank))
@@ -86,8 +86,8 @@ fn ranks(first: &RankFile, others: &BTreeMap<u32, RankFile>, conclusion: Option<
         Rank { lost, ..Rank::of(file.origin.host.name.clone(), &file.part, Some(file.part.began_ns / 1000)) }
     };
     let mut ranks = Ranks {
-        run_id: first.run_id.clone(),
-        attempt: first.attempt,
+        run_id: first.about.run_id.clone(),
+        attempt: first.about.attempt,
         correlation_ids: reserved(&first.scenario),
         start_skew_us: None,
         clock_uncertainty_us: conclusion.map_or(0, |its| its.ranks.clock_uncertainty_us),

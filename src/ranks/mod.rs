@@ -24,7 +24,7 @@ pub(crate) use self::{
 };
 pub use self::{
     file::RankFile,
-    link::{Leader, Order},
+    link::{About, Leader, Order},
     meeting::{Joined, Meeting, RankError, join},
     members::{Lead, Members},
     merge::{Merged, merged},

@@ -30,6 +30,11 @@ impl Batch {
         bytes
     }
 
+    /// How many entries are missing before those of the batch.
+    pub(crate) fn lost(&self) -> u64 {
+        self.gap.map_or(0, |gap| gap.lost)
+    }
+
     /// A batch that another process wrote.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use std::{path::PathBuf, sync::Arc, thread, time::Duration};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use tokio::{
     sync::{mpsc, oneshot, watch},
+    task::JoinHandle,
     time::Instant,
 };
 
@@ -18,7 +19,7 @@ use super::{
 use crate::{
     preflight::{Preflight, RunLimits},
     ranks::{FromLeader, FromMember, Leader, Order, Outbox, RankFile},
-    recorder::{BATCHES, BYTES, Batches, Series, Tally, Taps, Together},
+    recorder::{BATCHES, BYTES, Batches, Tally, Taps, Together},
 };
 use oracle::{
     VIOLATIONS_KEPT, Violation,
@@ -206,36 +207,38 @@ fn relay(batches: Batches, outbox: Outbox) -> oneshot::Receiver<Relayed> {
 
 /// What this rank has measured so far, and to whom it tells that.
 struct OwnShare {
-    share: Share,
-    order: Order,
+    /// What it will write.
+    file: RankFile,
+    folder: PathBuf,
     outbox: Outbox,
     cpu_before: u64,
     memory: Memory,
-    series: Series,
     timetable: Timetable,
     told_at: Instant,
     began_ns: u64,
     stopping_since: Option<Instant>,
     told_gone: bool,
     written_at: Instant,
+    /// The write that is under way, or is over.
+    writing: Option<JoinHandle<Result<PathBuf, String>>>,
 }
 
 impl OwnShare {
     fn new(shared: &Shared, order: Order, outbox: Outbox) -> Self {
         let so_far = SoFar { judged_every: Some(COUNT), ..SoFar::default() };
         Self {
-            share: shared.setup.share,
-            order,
+            folder: order.results.clone(),
+            file: RankFile::of_follower(order, shared.setup.share, shared.origin.clone()),
             outbox,
             cpu_before: cpu_us(),
             memory: Memory::default(),
-            series: Series::default(),
             timetable: Timetable::new(&so_far),
             told_at: Instant::now(),
             began_ns: 0,
             stopping_since: None,
             told_gone: false,
             written_at: Instant::now(),
+            writing: None,
         }
     }
 
@@ -261,8 +264,7 @@ impl OwnShare {
             if self.written_at.elapsed() >= WRITE {
                 self.written_at = Instant::now();
                 let part = self.part(shared, tally);
-                // The last write says what is wrong.
-                let _ = self.write(part, Vec::new(), false).await;
+                self.checkpoint(part);
             }
         }
         self.tell_whether_the_server_is_gone(shared).await;
@@ -279,7 +281,7 @@ impl OwnShare {
         let seconds = shared.seconds.take();
         if !seconds.is_empty() {
             for second in &seconds {
-                self.series.add(second.number, &second.interval);
+                self.file.series.add(second.number, &second.interval);
             }
             self.outbox.say(&FromMember::Seconds { seconds }).await;
         }
@@ -326,19 +328,28 @@ impl OwnShare {
             Some(why) => _ = self.outbox.try_say(&FromMember::Failed { why: format!("it gave rank 0 up: {why}") }),
             None => self.outbox.say(&FromMember::Ended(Box::new(part.clone()))).await,
         }
-        let file = self.write(part, violations, orphaned.is_none()).await;
+        let file = RankFile { part, violations, complete: orphaned.is_none(), ..self.file.clone() };
+        if let Some(before) = self.writing.take() {
+            // The last write says what is wrong.
+            let _ = before.await;
+        }
+        let file = self.write(file).await.unwrap_or_else(|error| Err(error.to_string()));
         match orphaned {
             Some(why) => Followed::Orphaned { why, file },
             None => Followed::Done { problem: file.err() },
         }
     }
 
-    /// Writes the rank's file; returns where it is.
-    async fn write(&self, part: Part, violations: Vec<Violation>, is_complete: bool) -> Result<PathBuf, String> {
-        let file = RankFile::of_follower(&self.order, self.share, part, self.series.clone(), violations, is_complete);
-        let folder = self.order.results.clone();
-        // Elsewhere, because a disk may take long.
-        let written = tokio::task::spawn_blocking(move || file.write_to(&folder)).await;
-        written.unwrap_or_else(|error| Err(error.to_string()))
+    /// Writes what was measured so far, unless the disk has not taken what was written before. Nobody waits for that.
+    fn checkpoint(&mut self, part: Part) {
+        if self.writing.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.writing = Some(self.write(RankFile { part, ..self.file.clone() }));
+        }
+    }
+
+    /// Writes the rank's file, on a thread of its own, because a disk may take long; returns where it is.
+    fn write(&self, file: RankFile) -> JoinHandle<Result<PathBuf, String>> {
+        let folder = self.folder.clone();
+        tokio::task::spawn_blocking(move || file.write_to(&folder))
     }
 }

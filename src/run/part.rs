@@ -64,6 +64,9 @@ pub struct Rank {
     pub memory_peak: Option<u64>,
     /// When it began, in µs of the run; null where it did not.
     pub began_us: Option<u64>,
+    /// Events that it could not hand over to rank 0.
+    #[serde(default)]
+    pub lost_events: u64,
     /// Why what it measured is not whole; null where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
@@ -79,6 +82,7 @@ impl Rank {
             cpu_us: part.cpu_us,
             memory_peak: part.memory.peak,
             began_us,
+            lost_events: part.lost_entries,
             lost: None,
         }
     }

@@ -113,6 +113,7 @@ impl<'r> Team<'r> {
         let Some(state) = self.states.get_mut(index).filter(|state| !state.has_ended) else { return Consequence::None };
         match said {
             Said::Batch(batch) => {
+                state.part.lost_entries += batch.lost();
                 if let Some(tap) = &mut state.tap {
                     if !batch.violations.is_empty() {
                         shared.stop_at_violation();
@@ -143,7 +144,8 @@ impl<'r> Team<'r> {
                 FromMember::Ended(part) => {
                     shared.snapshots.leave_last(place, part.tally.clone());
                     shared.glances.leave_last(place, Patterns::of(&part.tally));
-                    state.part = *part;
+                    let lost_entries = part.lost_entries + state.part.lost_entries;
+                    state.part = Part { lost_entries, ..*part };
                     state.finish();
                     shared.others.end(index);
                 }
@@ -233,12 +235,12 @@ impl<'r> Team<'r> {
 
     /// Adds what the others measured to what this rank did.
     pub(super) fn conclude(self, result: &mut RunResult) {
-        let Some(Lead { members, run_id, attempt, .. }) = self.lead else { return };
+        let Some(Lead { members, about, .. }) = self.lead else { return };
         let own = result.own_part(self.shared.own_progress().iterations);
         let here = Rank::of(host_name(), &own, Some(0).filter(|_| self.has_begun));
         let mut ranks = Ranks {
-            run_id: run_id.clone(),
-            attempt: *attempt,
+            run_id: about.run_id.clone(),
+            attempt: about.attempt,
             correlation_ids: reserved(&self.shared.setup.scenario),
             start_skew_us: None,
             clock_uncertainty_us: members.uncertainty_us(),
@@ -268,18 +270,14 @@ impl State {
 /// What the other ranks are to carry out.
 fn order(shared: &Shared, lead: &Lead) -> Order {
     let Setup { scenario, seed, hints, fail_fast, pace, golden, .. } = &shared.setup;
-    let Lead { run_id, attempt, results, scenario_name, replay, .. } = lead.clone();
     let file = golden.as_ref().map(|golden| {
         let mut bytes = Vec::new();
         golden.write_to(&mut bytes).expect("memory takes it");
         BASE64_STANDARD.encode(bytes)
     });
     Order {
-        run_id,
-        attempt,
-        results,
-        scenario_name,
-        replay,
+        about: lead.about.clone(),
+        results: lead.results.clone(),
         scenario: scenario.clone(),
         seed: *seed,
         hints: *hints,

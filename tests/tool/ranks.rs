@@ -83,6 +83,15 @@ impl Job {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the tool starts")
     }
 
+    /// Starts all ranks of a long run, and waits until the server has got so many requests.
+    fn at_work(&self, server: &TestServer, requests: u64, more: &[&str]) -> Vec<Child> {
+        let address = server.address.to_string();
+        let words = [&["-u", &address, "-d", "50s", "-r", "1"], more].concat();
+        let ranks = (0..self.of).map(|rank| self.begin(rank, &words)).collect();
+        wait_for(server, requests);
+        ranks
+    }
+
     /// Starts all ranks, and waits for them.
     fn run(&self, more: &[&str]) -> Vec<Ended> {
         (0..self.of).map(|rank| self.begin(rank, more)).collect::<Vec<_>>().into_iter().map(end).collect()
@@ -201,9 +210,7 @@ fn the_first_violation_of_any_rank_ends_the_run_of_all() {
 #[test]
 fn a_rank_that_is_killed_ends_the_run_and_is_named() {
     let (job, server) = (Job::of(3), TestServer::start(Setup::default()));
-    let more = ["-u", &server.address.to_string(), "-d", "50s", "-r", "1", "--json", &job.file("result.json")];
-    let mut ranks: Vec<_> = (0..3).map(|rank| job.begin(rank, &more)).collect();
-    wait_for(&server, 200);
+    let mut ranks = job.at_work(&server, 200, &["--json", &job.file("result.json")]);
     ranks[2].kill().expect("it is there");
     let ended: Vec<_> = ranks.into_iter().map(end).collect();
     assert_eq!(codes(&ended), [Some(3), Some(3), None], "{ended:?}");
@@ -214,8 +221,8 @@ fn a_rank_that_is_killed_ends_the_run_and_is_named() {
     assert_eq!((&ranks["attempt"], &ranks["correlation_ids"][0]), (&0.into(), &1.into()));
     assert!(ranks["ranks"][1]["lost"].is_null() && ranks["ranks"][2]["lost"].is_string(), "{ranks}");
     // Its sequences may live on in the server: the next attempt has other correlation IDs, and accuses nobody.
-    let again = job.file("again.json");
-    let more = [&more[..2], &["-i", "10", "-r", "1", "--json", &again]].concat();
+    let (address, again) = (server.address.to_string(), job.file("again.json"));
+    let more = ["-u", &address, "-i", "10", "-r", "1", "--json", &again];
     let ended = job.run(&more);
     assert_eq!(codes(&ended), [Some(0); 3], "{ended:?}");
     let ranks = job.json("again.json")["ranks"].clone();
@@ -225,9 +232,7 @@ fn a_rank_that_is_killed_ends_the_run_and_is_named() {
 #[test]
 fn when_rank_0_is_killed_the_others_keep_what_they_measured() {
     let (job, server) = (Job::of(3), TestServer::start(Setup::default()));
-    let mut ranks: Vec<_> =
-        (0..3).map(|rank| job.begin(rank, &["-u", &server.address.to_string(), "-d", "50s", "-r", "1"])).collect();
-    wait_for(&server, 200);
+    let mut ranks = job.at_work(&server, 200, &[]);
     ranks[0].kill().expect("it is there");
     let ended: Vec<_> = ranks.into_iter().map(end).collect();
     assert_eq!(codes(&ended), [None, Some(3), Some(3)], "{ended:?}");
@@ -248,9 +253,7 @@ fn when_rank_0_is_killed_the_others_keep_what_they_measured() {
 #[test]
 fn a_rank_that_stands_still_is_lost() {
     let (job, server) = (Job::of(2), TestServer::start(Setup::default()));
-    let ranks: Vec<_> =
-        (0..2).map(|rank| job.begin(rank, &["-u", &server.address.to_string(), "-d", "50s", "-r", "1"])).collect();
-    wait_for(&server, 100);
+    let ranks = job.at_work(&server, 100, &[]);
     let standing = Pid::from_raw(ranks[1].id().cast_signed());
     kill(standing, Signal::SIGSTOP).expect("it is there");
     let mut ranks = ranks.into_iter();
@@ -265,9 +268,7 @@ fn a_rank_that_stands_still_is_lost() {
 #[test]
 fn when_rank_0_stands_still_the_others_do_not_wait_for_it() {
     let (job, server) = (Job::of(2), TestServer::start(Setup::default()));
-    let ranks: Vec<_> =
-        (0..2).map(|rank| job.begin(rank, &["-u", &server.address.to_string(), "-d", "50s", "-r", "1"])).collect();
-    wait_for(&server, 100);
+    let ranks = job.at_work(&server, 100, &[]);
     let standing = Pid::from_raw(ranks[0].id().cast_signed());
     kill(standing, Signal::SIGSTOP).expect("it is there");
     let mut ranks = ranks.into_iter();
@@ -282,9 +283,7 @@ fn when_rank_0_stands_still_the_others_do_not_wait_for_it() {
 #[test]
 fn an_interrupt_of_any_rank_is_one_of_the_run() {
     let (job, server) = (Job::of(2), TestServer::start(Setup::default()));
-    let ranks: Vec<_> =
-        (0..2).map(|rank| job.begin(rank, &["-u", &server.address.to_string(), "-d", "50s", "-r", "1"])).collect();
-    wait_for(&server, 100);
+    let ranks = job.at_work(&server, 100, &[]);
     kill(Pid::from_raw(ranks[1].id().cast_signed()), Signal::SIGTERM).expect("it is there");
     let ended: Vec<_> = ranks.into_iter().map(end).collect();
     assert_eq!(codes(&ended), [Some(3), Some(0)], "{ended:?}");
@@ -327,6 +326,10 @@ fn what_several_ranks_cannot_hold_is_said_before_anything_is_sent() {
     suite.args(["suite", "--embedded"]).env("SLURM_PROCID", "0").env("SLURM_STEP_NUM_TASKS", "2");
     let ended = end(suite.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the tool starts"));
     assert!(ended.code == Some(2) && ended.errors.contains("the work of one process"), "{ended:?}");
+    // Where nobody asks for a number of workers, each rank has one.
+    let many = Job::of(10);
+    let ended = many.run(&["--embedded", "-i", "1", "-r", "1"]);
+    assert!(ended[0].out.contains("10 workers") && ended[0].code == Some(0), "{ended:?}");
     // Who is one of one is alone.
     let one = Job::of(1);
     let mut alone = one.command(0, &["--embedded", "-c", "2", "-i", "2", "-q"]);

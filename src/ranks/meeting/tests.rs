@@ -102,6 +102,35 @@ fn who_does_not_belong_there_is_refused_and_does_not_count() {
 }
 
 #[test]
+fn a_rank_has_one_process_at_a_time_and_who_waited_in_vain_learns_for_whom() {
+    let folder = tempfile::tempdir().expect("a folder");
+    run(async {
+        let ranks = async {
+            let long = meeting(folder.path(), LONG);
+            let Ok(Joined::Follows(first)) = join(&place(1, 3), &long).await else { panic!("it is the first one") };
+            let Ok(Joined::Follows(mut second)) = join(&place(1, 3), &long).await else { panic!("it learns it later") };
+            let Ok(FromLeader::Refused { why }) = second.next().await else { panic!("there are two") };
+            assert!(why.contains("there is a rank 1 already"), "{why}");
+            // Its place is free when it is gone.
+            drop((first, second));
+            loop {
+                let Ok(Joined::Follows(mut again)) = join(&place(1, 3), &long).await else { panic!("no rank 0") };
+                match again.next().await {
+                    Ok(FromLeader::Refused { why }) if why.contains("already") => {}
+                    said => break said,
+                }
+            }
+        };
+        let limited = meeting(folder.path(), Duration::from_secs(2));
+        let rank_0 = place(0, 3);
+        let (leads, told) = tokio::join!(join(&rank_0, &limited), ranks);
+        let Err(RankError::CouldNotMeet(expected)) = leads else { panic!("rank 2 is missing") };
+        let Ok(FromLeader::Refused { why }) = told else { panic!("{told:?}") };
+        assert!(why == expected && why.starts_with("rank 2 of 3 did not come"), "{why} {expected}");
+    });
+}
+
+#[test]
 fn nobody_is_waited_for_longer_than_the_limit() {
     let folder = tempfile::tempdir().expect("a folder");
     let soon = meeting(folder.path(), Duration::from_millis(60));

@@ -166,6 +166,14 @@ fn ranks(its: &Ranks) -> Vec<Check> {
     );
     let text = format!("{of} on {}; {began}; worker N is rank N modulo {of}", counted(hosts, "host"));
     let mut rows = vec![Check::noted(CheckName::Ranks, text)];
+    let lost: u64 = its.ranks.iter().map(|rank| rank.lost_events).sum();
+    if lost > 0 {
+        let what = format!(
+            "{} did not reach rank 0, which did not keep up: causes, slots and claims are known in part; use fewer ranks or a lower rate",
+            counted(lost, "event")
+        );
+        rows.push(Check::doubtful(CheckName::Ranks, what));
+    }
     if its.clock_uncertainty_us > 0 {
         let within = its.clock_uncertainty_us;
         let what =

@@ -10,7 +10,7 @@ use crate::{
     },
     recorder::{Gauges, Series, Tally, Waits},
     report::{Pictured, ScenarioOutcome, SuiteResult, SuiteRow, write_suite_header},
-    run::{Arrived, End, Interrupted, Origin, Restarts, RunResult},
+    run::{Arrived, End, Interrupted, Origin, Rank, Ranks, Restarts, RunResult},
 };
 use oracle::{diagnosis::Explanation, history::Scene};
 use workload::{
@@ -350,4 +350,36 @@ pub(super) fn suite() -> String {
         }
         Ok(())
     })
+}
+
+#[test]
+fn the_ranks_of_a_run_are_told_with_what_they_keep_from_being_checked() {
+    let told = |change: fn(&mut Ranks)| {
+        let mut its = summary("", HINTS);
+        let mut ranks = Ranks {
+            run_id: "a".to_owned(),
+            attempt: 0,
+            correlation_ids: [1, 2],
+            start_skew_us: Some(12_000),
+            clock_uncertainty_us: 0,
+            ranks: vec![Rank::default(); 4],
+        };
+        change(&mut ranks);
+        its.result.ranks = Some(ranks);
+        let mut text = Vec::new();
+        write_text(&its, Extent::Usual, &mut text).expect("memory takes it");
+        String::from_utf8(text).expect("UTF-8").split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let fine = told(|_| {});
+    assert!(fine.contains("ranks 4 on 1 host; the last one began 12 ms after the first"), "{fine}");
+    assert!(!fine.contains("clocks") && !fine.contains("did not reach"), "{fine}");
+    let apart = told(|ranks| ranks.clock_uncertainty_us = 84);
+    assert!(
+        apart.contains("whether two sequences share a slot") && apart.contains("agree to \u{b1}84 \u{b5}s"),
+        "{apart}"
+    );
+    let dropped = told(|ranks| (ranks.ranks[1].lost_events, ranks.ranks[3].lost_events) = (30, 12));
+    assert!(dropped.contains("42 events did not reach rank 0"), "{dropped}");
+    let lost = told(|ranks| ranks.ranks[2].lost = Some("its connection ended".to_owned()));
+    assert!(lost.contains("rank 2 was lost: its connection ended"), "{lost}");
 }
