@@ -37,6 +37,7 @@ use self::{
     health::Looker,
     resources::{OpenFiles, ensure_program},
     shared::Shared,
+    team::of_any_rank,
 };
 pub use crate::recorder::{PastSecond, PatternCounts, Patterns, Violating};
 use crate::{
@@ -304,8 +305,9 @@ impl std::error::Error for RunError {}
 pub async fn run(
     setup: Setup,
     observer: &mut dyn Observer,
-    mut interrupts: mpsc::Receiver<()>,
+    interrupts: mpsc::Receiver<()>,
 ) -> Result<RunResult, RunError> {
+    let mut interrupts = of_any_rank(interrupts, setup.lead.as_ref());
     ensure_program(&setup).map_err(RunError::Endpoint)?;
     if let Some(source) = &setup.server_memory {
         let is_none = |why| {

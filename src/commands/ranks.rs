@@ -76,7 +76,12 @@ pub(super) fn role(args: &RankArgs) -> Result<Role, CommandFailure> {
         Joined::Leads(members) => {
             Ok(Role::Leads(Party { runtime, place, members, folder, attempt, lost_a_rank: Cell::new(false) }))
         }
-        Joined::Follows(leader) => runtime.block_on(follow_all(&place, leader)).map(Role::Followed),
+        Joined::Follows(leader) => {
+            let followed = runtime.block_on(follow_all(&place, leader));
+            // A disk that does not answer is not waited for.
+            runtime.shutdown_background();
+            followed.map(Role::Followed)
+        }
     }
 }
 

@@ -56,14 +56,33 @@ impl Site<'_> {
 
     async fn server_answers(&self) -> bool {
         let Scenario { target, limits, .. } = self.scenario;
-        let Ok(client) = Client::of(target, self.access, limits.connect_ms.duration()) else {
-            return false;
-        };
-        matches!(
-            client.server_live().await,
-            Ok(true) | Err(CallError::Unimplemented | CallError::Rejected(_) | CallError::Restricted(_))
-        )
+        match Client::of(target, self.access, limits.connect_ms.duration()) {
+            Ok(client) => answers(&client).await,
+            Err(_) => false,
+        }
     }
+
+    /// The server that is gone: of several those that do not answer, or the endpoint where that is not known.
+    pub(crate) async fn gone(&self) -> String {
+        let Scenario { target, limits, .. } = self.scenario;
+        let mut gone = Vec::new();
+        if let Ok(client) = Client::of(target, self.access, limits.connect_ms.duration()) {
+            for (endpoint, server) in client.replicas() {
+                if !answers(server).await {
+                    gone.push(endpoint.to_string());
+                }
+            }
+        }
+        if gone.is_empty() { target.endpoint.to_string() } else { gone.join(", ") }
+    }
+}
+
+/// Whether a server is there, or each of several.
+async fn answers(client: &Client) -> bool {
+    matches!(
+        client.server_live().await,
+        Ok(true) | Err(CallError::Unimplemented | CallError::Rejected(_) | CallError::Restricted(_))
+    )
 }
 
 /// Counts from when the first request could go out; until then it stands at zero.

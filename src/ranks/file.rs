@@ -128,6 +128,10 @@ impl RankFile {
     /// When it cannot be written, in one line.
     pub(crate) fn write_to(&self, folder: &Path) -> Result<PathBuf, String> {
         let path = folder.join(file_name(self.share.rank));
+        // A pipe that nobody reads would be waited for without a limit.
+        if path.exists() && !path.is_file() {
+            return Err(format!("cannot write {}: something else than a file is there; move it away", path.display()));
+        }
         let text = serde_json::to_vec(self).expect("its keys are texts");
         let written = fs::create_dir_all(folder).and_then(|()| write_whole(&path, |file| file.write_all(&text)));
         written.map_err(|error| format!("cannot write {}: {error}", path.display()))?;

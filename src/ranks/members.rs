@@ -60,6 +60,8 @@ pub struct Members(Arc<Inner>);
 struct Inner {
     members: Vec<Member>,
     said: Mutex<mpsc::Receiver<(usize, Said)>>,
+    /// Has something for each time that one of them was interrupted.
+    interrupts: Mutex<mpsc::Receiver<()>>,
     /// Those that are gone, with the reason.
     lost: Locked<BTreeMap<usize, String>>,
 }
@@ -95,6 +97,7 @@ impl Members {
         let (sender, mut arriving) = mpsc::channel(16);
         let door = tokio::spawn(open_door(listener, Arc::clone(&token), of, sender));
         let (said, mut received) = mpsc::channel(MESSAGES);
+        let (interrupted, interrupts) = mpsc::channel(1);
         let mut all: BTreeMap<u32, Member> = BTreeMap::new();
         while all.len() + 1 < of.get() as usize {
             tokio::select! {
@@ -105,7 +108,7 @@ impl Members {
                         member.say(&FromLeader::Refused { why }).await;
                         continue;
                     }
-                    tokio::spawn(listen(place_of(rank), inbox, said.clone()));
+                    tokio::spawn(listen(place_of(rank), inbox, said.clone(), interrupted.clone()));
                     all.insert(rank, member);
                 }
                 // One that is started again takes the place of its predecessor.
@@ -121,7 +124,8 @@ impl Members {
         // Whoever comes from now on is told that it is too late.
         drop(arriving);
         let members = all.into_values().collect();
-        Ok(Self(Arc::new(Inner { members, said: Mutex::new(received), lost: Locked::default() })))
+        let (said, interrupts) = (Mutex::new(received), Mutex::new(interrupts));
+        Ok(Self(Arc::new(Inner { members, said, interrupts, lost: Locked::default() })))
     }
 
     pub(crate) fn all(&self) -> &[Member] {
@@ -141,6 +145,13 @@ impl Members {
             self.lost().insert(index, why.clone());
         }
         (index, said)
+    }
+
+    /// One of them was interrupted.
+    pub(crate) async fn interrupted(&self) {
+        if self.0.interrupts.lock().await.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
     }
 
     fn lost(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, String>> {
@@ -294,10 +305,15 @@ async fn measured(inbox: &mut Inbox, outbox: &Outbox) -> Option<Offset> {
 }
 
 /// Hands on what a rank says, until it is gone.
-async fn listen(index: usize, mut inbox: Inbox, said: mpsc::Sender<(usize, Said)>) {
+async fn listen(index: usize, mut inbox: Inbox, said: mpsc::Sender<(usize, Said)>, interrupted: mpsc::Sender<()>) {
     loop {
         let what = match inbox.envelope(SILENCE).await {
             Ok(Envelope::Said(FromMember::Pong { .. })) => continue,
+            Ok(Envelope::Said(FromMember::Interrupted)) => {
+                // One is as good as several.
+                let _ = interrupted.try_send(());
+                continue;
+            }
             Ok(Envelope::Said(message)) => Said::Message(message),
             Ok(Envelope::Batch(batch)) => Said::Batch(batch),
             Err(why) => Said::Lost(why),

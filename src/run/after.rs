@@ -21,7 +21,7 @@ use oracle::{
     diagnosis::ModelFacts,
     history::{Kept, Spool},
 };
-use workload::{event::Nanos, scenario::Scenario};
+use workload::event::Nanos;
 
 impl Prepared {
     /// Compares with the server's own counts, counts its slots, and looks whether it is still there.
@@ -98,7 +98,8 @@ impl Prepared {
         if let Some((at, reason)) = shared.liveness.gone.get().filter(|(at, _)| failed.is_none_or(|began| *at < began))
         {
             result.accounting = Accounting::NotCheckable { why: "the server died".to_owned() };
-            result.add(server_died(&shared.setup.scenario, *at, reason, &result.tally)?, observer);
+            let endpoint = shared.site(&shared.preflight).gone().await;
+            result.add(server_died(endpoint, *at, reason, &result.tally)?, observer);
         }
         Ok(result)
     }
@@ -217,12 +218,11 @@ fn others_may_use_the_model(shared: &Shared, result: &RunResult) -> Option<Strin
     (!shared.disturbances.any()).then(|| format!("others may use the model: {why}"))
 }
 
-fn server_died(scenario: &Scenario, at: Nanos, reason: &str, tally: &Tally) -> Result<Violation, RunError> {
+fn server_died(endpoint: String, at: Nanos, reason: &str, tally: &Tally) -> Result<Violation, RunError> {
     let sent = tally.total().sent();
     if sent.answered == 0 {
         return Err(RunError::Endpoint(format!("the server stopped answering before its first response: {reason}")));
     }
-    let endpoint = scenario.target.endpoint.to_string();
     let evidence = Evidence::Died { sent, endpoint, reason: reason.to_owned() };
     Ok(Violation::of_the_run(ViolationKind::ServerDied, at, evidence))
 }

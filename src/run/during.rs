@@ -12,7 +12,7 @@ use super::{
     resources::cpu_us,
     shared::Shared,
     so_far::Timetable,
-    team::{Consequence, Team},
+    team::Team,
     threads::work,
     watch::Watch,
 };
@@ -69,9 +69,7 @@ impl Prepared {
             tokio::select! {
                 done = &mut joined, if ended.is_none() => ended = Some((done, shared.clock.elapsed())),
                 (index, said) = team.next() => {
-                    if team.take(index, said) == Consequence::Interrupt {
-                        course.interrupted(observer);
-                    }
+                    team.take(index, said);
                     team.begin_if_all_are_ready().await;
                 }
                 () = shared.gate.stopped(), if !team.was_told_to_stop() => team.stop().await,

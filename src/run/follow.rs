@@ -36,6 +36,8 @@ const TELL: Duration = Duration::from_millis(200);
 const COUNT: Duration = Duration::from_secs(1);
 /// How often that is written to the rank's file.
 const WRITE: Duration = Duration::from_secs(60);
+/// How long the last write may take.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(5);
 /// How long responses are waited for when rank 0 is gone.
 const ORPHANED: Duration = Duration::from_secs(3);
 /// How long the relay may take to send the last batches.
@@ -329,11 +331,15 @@ impl OwnShare {
             None => self.outbox.say(&FromMember::Ended(Box::new(part.clone()))).await,
         }
         let file = RankFile { part, violations, complete: orphaned.is_none(), ..self.file.clone() };
-        if let Some(before) = self.writing.take() {
-            // The last write says what is wrong.
-            let _ = before.await;
-        }
-        let file = self.write(file).await.unwrap_or_else(|error| Err(error.to_string()));
+        let written = async {
+            if let Some(before) = self.writing.take() {
+                // The last write says what is wrong.
+                let _ = before.await;
+            }
+            self.write(file).await.unwrap_or_else(|error| Err(error.to_string()))
+        };
+        let took_too_long = |_| Err(format!("its disk took longer than {} s", WRITTEN_WITHIN.as_secs()));
+        let file = tokio::time::timeout(WRITTEN_WITHIN, written).await.unwrap_or_else(took_too_long);
         match orphaned {
             Some(why) => Followed::Orphaned { why, file },
             None => Followed::Done { problem: file.err() },

@@ -3,7 +3,7 @@
 use std::{mem, sync::Arc, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use tokio::time::Instant;
+use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     Part, RunResult, Setup, host_name,
@@ -47,12 +47,22 @@ struct State {
     lost: Option<String>,
 }
 
-/// What the one who leads has to do because of what a rank said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Consequence {
-    None,
-    /// The rank was interrupted.
-    Interrupt,
+/// Brings the interrupts of this rank, and, where it leads others, theirs.
+pub(super) fn of_any_rank(mut own: mpsc::Receiver<()>, lead: Option<&Lead>) -> mpsc::Receiver<()> {
+    let Some(members) = lead.map(|lead| lead.members.clone()) else { return own };
+    let (sender, interrupts) = mpsc::channel(1);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                () = sender.closed() => return,
+                Some(()) = own.recv() => {}
+                () = members.interrupted() => {}
+            }
+            // One that is not heeded so far is as good as two.
+            let _ = sender.try_send(());
+        }
+    });
+    interrupts
 }
 
 impl<'r> Team<'r> {
@@ -107,10 +117,10 @@ impl<'r> Team<'r> {
     }
 
     /// Takes in what a rank says.
-    pub(super) fn take(&mut self, index: usize, said: Said) -> Consequence {
+    pub(super) fn take(&mut self, index: usize, said: Said) {
         let shared = self.shared;
         let place = shared.threads.len() + index;
-        let Some(state) = self.states.get_mut(index).filter(|state| !state.has_ended) else { return Consequence::None };
+        let Some(state) = self.states.get_mut(index).filter(|state| !state.has_ended) else { return };
         match said {
             Said::Batch(batch) => {
                 state.part.lost_entries += batch.lost();
@@ -140,7 +150,6 @@ impl<'r> Team<'r> {
                     state.lost = Some(format!("the server answered it no more: {why}"));
                     shared.gate.stop();
                 }
-                FromMember::Interrupted => return Consequence::Interrupt,
                 FromMember::Ended(part) => {
                     shared.snapshots.leave_last(place, part.tally.clone());
                     shared.glances.leave_last(place, Patterns::of(&part.tally));
@@ -150,10 +159,9 @@ impl<'r> Team<'r> {
                     shared.others.end(index);
                 }
                 FromMember::Failed { why } => self.lose(index, &why),
-                FromMember::Hello(_) | FromMember::Pong { .. } => {}
+                FromMember::Hello(_) | FromMember::Pong { .. } | FromMember::Interrupted => {}
             },
         }
-        Consequence::None
     }
 
     /// A rank is gone: the run cannot be whole any more, and ends.

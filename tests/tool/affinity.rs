@@ -219,7 +219,7 @@ struct Killer {
 
 impl Killer {
     const KILL_AFTER: u64 = 100;
-    const AGAIN_AFTER: u64 = 600;
+    const AGAIN_AFTER: u64 = 900;
 }
 
 impl Observer for Killer {
@@ -241,8 +241,8 @@ impl Observer for Killer {
 
 const RECONNECTS: &str = "limits.reconnect_ms = 60000";
 
-/// A run over two servers, of which the first is killed and comes back; the second commits this fault.
-fn with_a_kill(fault: &[&str], limits: &str) -> RunResult {
+/// A run over two servers, of which the first is killed and comes back; the second commits this fault. And the address of the first.
+fn with_a_kill(fault: &[&str], limits: &str) -> (RunResult, String) {
     let servers = [server(None, &[]), server(None, fault)];
     let list = list(&servers);
     let text = format!(
@@ -262,32 +262,37 @@ fn with_a_kill(fault: &[&str], limits: &str) -> RunResult {
     let address = first.address;
     let mut killer = Killer { server: Some(first), address, away_at: None, executed: 0 };
     let (_interrupt, interrupts) = mpsc::channel(1);
-    block_on(stress(Setup::new(scenario, Seed(1)), &mut killer, interrupts)).expect("a run")
+    let result = block_on(stress(Setup::new(scenario, Seed(1)), &mut killer, interrupts)).expect("a run");
+    (result, address.to_string())
 }
 
 #[test]
 fn a_server_that_is_killed_takes_its_sequences_with_it_and_nobody_is_accused() {
-    let result = with_a_kill(&[], RECONNECTS);
+    let (result, _) = with_a_kill(&[], RECONNECTS);
     assert_eq!(result.violations, []);
     assert_eq!((result.restarts.count, result.iterations), (1, 6 * 120));
     assert_eq!(result.slots.finding, SlotFinding::AllThere { slots: 2 * SLOTS });
 }
 
-/// The fault comes when the second server has executed more than it can have when the first one is killed.
+/// The fault comes when the second server has executed more than it can have when the first one is killed, and less than when that is back.
 #[test]
 fn a_sequence_that_another_server_loses_meanwhile_is_a_violation() {
-    let result = with_a_kill(&["reject-mid-sequence:once@300"], RECONNECTS);
+    let (result, _) = with_a_kill(&["reject-mid-sequence:once@600"], RECONNECTS);
     let kinds: Vec<_> = result.tally.violations.iter().map(|(kind, count)| (*kind, *count)).collect();
     assert_eq!(kinds, [(ViolationKind::SpuriousStartError, 1)], "{:?}", result.violations);
     assert_eq!(result.restarts.count, 1);
+    let (at, away_at) = (result.violations[0].at_ns, result.restarts.absences[0].at_ns);
+    assert!(at > away_at, "{at} {away_at}");
 }
 
 #[test]
 fn one_of_several_servers_that_dies_is_a_violation_where_nobody_waits_for_it() {
-    let result = with_a_kill(&[], "");
+    let (result, killed) = with_a_kill(&[], "");
     let died = result.violations.iter().find(|violation| violation.kind == ViolationKind::ServerDied);
-    let Some(Evidence::Died { reason, .. }) = died.map(|died| &died.evidence) else {
+    let Some(Evidence::Died { reason, endpoint, .. }) = died.map(|died| &died.evidence) else {
         panic!("{:?}", result.violations)
     };
     assert!(!reason.is_empty() && result.restarts.count == 0, "{reason}");
+    // The one that is there is not accused.
+    assert_eq!(*endpoint, killed);
 }

@@ -292,6 +292,27 @@ fn an_interrupt_of_any_rank_is_one_of_the_run() {
 }
 
 #[test]
+fn an_interrupt_is_heeded_while_rank_0_looks_at_the_slots() {
+    let mut setup = Setup::default();
+    // What is left without END keeps its slot for so long, and the look at the slots waits for that.
+    setup.models.idle_limit = Duration::from_secs(40);
+    let (job, server) = (Job::of(2), TestServer::start(setup));
+    let more = ["-u", &server.address.to_string(), "-c", "2", "-i", "2", "-r", "3"];
+    let text = SCENARIO.replace("{ valid = 3, no-start = 1, valid-no-end = 1 }", "{ no-end = 1 }");
+    fs::write(job.file("small.toml"), text).expect("it is written");
+    let ranks: Vec<_> = (0..2).map(|rank| job.begin(rank, &more)).collect();
+    let (began, file) = (Instant::now(), job.folder.path().join("results/rank-1.json"));
+    while !file.exists() {
+        assert!(began.elapsed() < LIMIT, "rank 1 has not come to its end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    kill(Pid::from_raw(ranks[1].id().cast_signed()), Signal::SIGTERM).expect("it is there");
+    let ended: Vec<_> = ranks.into_iter().map(end).collect();
+    assert_eq!(ended[0].code, Some(3), "{ended:?}");
+    assert!(ended[0].out.contains("UNKNOWN: the run was interrupted"), "{ended:?}");
+}
+
+#[test]
 fn ranks_that_do_not_come_are_named_and_nothing_is_sent() {
     let (job, server) = (Job::of(4), TestServer::start(Setup::default()));
     let limit = ["--rendezvous-limit", "300ms", "-u", &server.address.to_string()];
