@@ -60,7 +60,7 @@ use workload::{
 
 #[cfg(test)]
 pub(crate) use self::resources::too_few_files;
-pub(crate) use self::resources::{cpu_us, memory_now};
+pub(crate) use self::resources::{allow_ranks, cpu_us, memory_now};
 pub use self::{
     absences::{Absence, Restarts},
     arrivals::Arrived,

@@ -4,7 +4,7 @@ use std::{io::Write as _, path::Path};
 
 use super::{
     Failure,
-    output::{Files, print, say_error},
+    output::{Files, print},
 };
 use crate::{
     cli::{FileArgs, ReportArgs, ResultArgs, with_hints},
@@ -27,16 +27,8 @@ pub(super) fn merge(args: &ReportArgs, folder: &Path) -> Result<u8, Failure> {
             "{shown} has no file of a rank (rank-0.json and so on): give the folder of --results of a run"
         )));
     }
-    let mut read = Vec::new();
-    for path in &paths {
-        match RankFile::read(path) {
-            Ok(file) => read.push(file),
-            // What the others measured counts all the same.
-            Err(problem) => say_error(&problem),
-        }
-    }
     let Merged { first, result, embedded, remarks } =
-        merged(read).map_err(|why| Failure::wrong_input(format!("cannot put together what is in {shown}: {why}")))?;
+        merged(&paths).map_err(|why| Failure::wrong_input(format!("cannot put together what is in {shown}: {why}")))?;
     let summary = Summary {
         replay: with_hints(&first.about.replay, &result.preflight.told),
         scenario: first.scenario,

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{About, Order, place::RANKS_MAX};
 use crate::{
@@ -143,18 +143,7 @@ impl RankFile {
     /// # Errors
     /// When it is none, in one line.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
-        let wrong = |error: String| format!("{} is no file of a rank: {error}", path.display());
-        let text = fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        let file: Self = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-        let Form { format, version, .. } = &file.form;
-        if format != FORMAT || *version != VERSION {
-            return Err(wrong(format!("its format is {format} {version}, not {FORMAT} {VERSION}")));
-        }
-        let Share { rank, of } = file.share;
-        if rank >= of.get() || of.get() > RANKS_MAX {
-            return Err(wrong(format!("there is no rank {rank} of {of}")));
-        }
-        Ok(file)
+        read(path)
     }
 
     /// The files of ranks in a folder.
@@ -173,6 +162,41 @@ impl RankFile {
         paths.sort();
         Ok(paths)
     }
+}
+
+/// What tells the file of a rank from others.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct RankName {
+    #[serde(flatten)]
+    form: Form,
+    pub(super) run_id: String,
+    pub(super) share: Share,
+    pub(super) origin: Origin,
+}
+
+impl RankName {
+    /// Reads what the file of a rank is called, and nothing that it measured.
+    ///
+    /// # Errors
+    /// When it is none, in one line.
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
+        let name: Self = read(path)?;
+        let wrong = |what: String| Err(format!("{} is no file of a rank: {what}", path.display()));
+        let Form { format, version, .. } = &name.form;
+        if format != FORMAT || *version != VERSION {
+            return wrong(format!("its format is {format} {version}, not {FORMAT} {VERSION}"));
+        }
+        let Share { rank, of } = name.share;
+        if rank >= of.get() || of.get() > RANKS_MAX {
+            return wrong(format!("there is no rank {rank} of {of}"));
+        }
+        Ok(name)
+    }
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
+    let text = fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    serde_json::from_slice(&text).map_err(|error| format!("{} is no file of a rank: {error}", path.display()))
 }
 
 fn is_number(text: &str) -> bool {

@@ -20,7 +20,7 @@ use super::{
     Launcher, Leader, Members, Place,
     link::{FromLeader, FromMember, Hello, VERSION},
 };
-use crate::run::host_name;
+use crate::run::{allow_ranks, host_name};
 use workload::whole_file::write_whole;
 
 /// How often a rank looks for rank 0.
@@ -113,6 +113,7 @@ pub async fn join(place: &Place, meeting: &Meeting) -> Result<Joined, RankError>
     let way = Way::of(place, meeting)?;
     let deadline = Instant::now() + meeting.limit;
     if place.leads() {
+        allow_ranks(place.share.of.get()).map_err(RankError::CouldNotMeet)?;
         let (listener, whereabouts) = listen(place, meeting, &way).await?;
         tell(&way, &whereabouts, meeting).await?;
         let members = Members::gather(place, listener, whereabouts.token, deadline, meeting.limit).await;

@@ -1,15 +1,17 @@
 //! The files of ranks, put together to the result of their run.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
-use super::{RankFile, file::End as Conclusion};
+use super::{
+    RankFile,
+    file::{End as Conclusion, RankName},
+};
 use crate::{
     frame::Footer,
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
-    recorder::Series,
     run::{End, Interrupted, Part, Rank, Ranks, RunResult},
 };
-use oracle::{VIOLATIONS_KEPT, Violation, history::Scene};
+use oracle::{VIOLATIONS_KEPT, history::Scene};
 use workload::share::reserved;
 
 /// What the files of ranks come to.
@@ -25,85 +27,105 @@ pub struct Merged {
     pub remarks: Vec<String>,
 }
 
-/// Puts the files of ranks together. Those of several runs are not: the run of rank 0 counts, or, without it, the one that began last.
+/// Puts the files of ranks together, one after the other, so that many of them need no more memory than few. Those of several runs are not
+/// put together: the run of rank 0 counts, or, without it, the one that began last. What is no file of a rank is a remark.
 ///
 /// # Errors
 /// When there is no file.
-pub fn merged(files: Vec<RankFile>) -> Result<Merged, String> {
-    let newest = |file: &&RankFile| (file.share.rank == 0, file.origin.started());
-    let run_id = files.iter().max_by_key(newest).ok_or("there is no file of a rank")?.about.run_id.clone();
-    let (its, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file.about.run_id == run_id);
-    let mut remarks: Vec<_> = others
-        .iter()
-        .map(|file| format!("the file of rank {} is left out: it is of another run", file.share.rank))
-        .collect();
-    let mut by_rank: BTreeMap<u32, RankFile> = its.into_iter().map(|file| (file.share.rank, file)).collect();
-    let Some((_, mut first)) = by_rank.pop_first() else { return Err("there is no file of a rank".to_owned()) };
-    let of = first.share.of.get();
-    if let Some(wrong) = by_rank.values().find(|file| file.share.of.get() != of || file.seed != first.seed) {
-        return Err(format!("the files of rank {} and {} are not of one run", first.share.rank, wrong.share.rank));
-    }
-    let conclusion = first.end.take();
-    let mut violations = first.violations.clone();
-    let mut series = first.series.clone();
-    if conclusion.is_none() {
-        for file in by_rank.values() {
-            violations.extend(file.violations.iter().cloned());
-            series.add_all(&file.series);
+pub fn merged(paths: &[PathBuf]) -> Result<Merged, String> {
+    let mut remarks = Vec::new();
+    let mut named: Vec<(RankName, &PathBuf)> = Vec::new();
+    for path in paths {
+        match RankName::read(path) {
+            Ok(name) => named.push((name, path)),
+            // What the others measured counts all the same.
+            Err(problem) => remarks.push(problem),
         }
-        violations.sort_by_key(|violation| violation.at_ns);
-        violations.truncate(VIOLATIONS_KEPT);
-        remarks.push("rank 0 left no result: violations are without what other ranks say of them".to_owned());
     }
-    let ranks = ranks(&first, &by_rank, conclusion.as_deref());
-    let mut result = of_rank(&first, conclusion.as_deref(), series, violations);
-    for file in by_rank.values() {
+    let newest = |(name, _): &&(RankName, &PathBuf)| (name.share.rank == 0, name.origin.started());
+    let run_id = named.iter().max_by_key(newest).ok_or("there is no file of a rank")?.0.run_id.clone();
+    let (mut its, others): (Vec<_>, Vec<_>) = named.into_iter().partition(|(name, _)| name.run_id == run_id);
+    let left_out =
+        |(name, _): &(RankName, _)| format!("the file of rank {} is left out: it is of another run", name.share.rank);
+    remarks.extend(others.iter().map(left_out));
+    its.sort_by_key(|(name, _)| name.share.rank);
+    let mut its = its.into_iter().map(|(_, path)| RankFile::read(path));
+    let mut first = its.next().ok_or("there is no file of a rank")??;
+    let conclusion = first.end.take();
+    let mut ranks = Ranks::of_files(&first, conclusion.as_deref());
+    let mut result = of_rank(&first, conclusion.as_deref());
+    for file in its {
+        let file = match file {
+            Ok(file) if file.share.of == first.share.of && file.seed == first.seed => file,
+            Ok(file) => {
+                return Err(format!(
+                    "the files of rank {} and {} are not of one run",
+                    first.share.rank, file.share.rank
+                ));
+            }
+            Err(problem) => {
+                remarks.push(problem);
+                continue;
+            }
+        };
+        ranks.add(&file, conclusion.as_deref());
         result.add_part(&file.part);
+        result.iterations += file.part.iterations;
+        if conclusion.is_none() {
+            result.violations.extend(file.violations);
+            result.violations.sort_by_key(|violation| violation.at_ns);
+            result.violations.truncate(VIOLATIONS_KEPT);
+            result.series.add_all(&file.series);
+        }
     }
-    let own: u64 = by_rank.values().map(|file| file.part.iterations).sum();
-    result.iterations = first.part.iterations + own;
-    if let Some(Conclusion { footer, .. }) = conclusion.as_deref() {
-        // Rank 0 saw more than the parts have: what only all of them together show, and what it looked at afterwards.
-        result.tally.violations.clone_from(&footer.violations_by_kind);
-        result.tally.reached = footer.reached;
-    }
+    ranks.measure_skew();
     result.ranks = Some(ranks);
+    match conclusion.as_deref() {
+        Some(Conclusion { footer, .. }) => {
+            // Rank 0 saw more than the parts have: what only all of them together show, and what it looked at afterwards.
+            result.tally.violations.clone_from(&footer.violations_by_kind);
+            result.tally.reached = footer.reached;
+        }
+        None => remarks.push("rank 0 left no result: violations are without what other ranks say of them".to_owned()),
+    }
     let embedded = conclusion.is_some_and(|its| its.embedded);
     Ok(Merged { first, result, embedded, remarks })
 }
 
-/// Each rank, and why not all of it is known, where that is so.
-fn ranks(first: &RankFile, others: &BTreeMap<u32, RankFile>, conclusion: Option<&Conclusion>) -> Ranks {
-    let rank = |number: u32| {
-        let file = if number == first.share.rank { Some(first) } else { others.get(&number) };
-        let said = conclusion.and_then(|its| its.ranks.ranks.get(number as usize));
-        let Some(file) = file else {
-            let lost = said.and_then(|said| said.lost.clone()).or_else(|| Some("its file is missing".to_owned()));
-            return Rank { lost, ..said.cloned().unwrap_or_default() };
+impl Ranks {
+    /// The ranks of a run of which this is the first file: the others are missing so far.
+    fn of_files(first: &RankFile, conclusion: Option<&Conclusion>) -> Self {
+        let missing = |number: u32| {
+            let said = conclusion.and_then(|its| its.ranks.ranks.get(number as usize)).cloned().unwrap_or_default();
+            Rank { lost: said.lost.clone().or_else(|| Some("its file is missing".to_owned())), ..said }
         };
+        let mut ranks = Self {
+            run_id: first.about.run_id.clone(),
+            attempt: first.about.attempt,
+            correlation_ids: reserved(&first.scenario),
+            start_skew_us: None,
+            clock_uncertainty_us: conclusion.map_or(0, |its| its.ranks.clock_uncertainty_us),
+            ranks: (0..first.share.of.get()).map(missing).collect(),
+        };
+        ranks.add(first, conclusion);
+        ranks
+    }
+
+    /// Takes in what the file of a rank says.
+    fn add(&mut self, file: &RankFile, conclusion: Option<&Conclusion>) {
+        let number = file.share.rank as usize;
         let incomplete = (!file.complete).then(|| "it did not come to the end of its share".to_owned());
-        let lost = said.and_then(|said| said.lost.clone()).or(incomplete);
-        Rank { lost, ..Rank::of(file.origin.host.name.clone(), &file.part, Some(file.part.began_ns / 1000)) }
-    };
-    let mut ranks = Ranks {
-        run_id: first.about.run_id.clone(),
-        attempt: first.about.attempt,
-        correlation_ids: reserved(&first.scenario),
-        start_skew_us: None,
-        clock_uncertainty_us: conclusion.map_or(0, |its| its.ranks.clock_uncertainty_us),
-        ranks: (0..first.share.of.get()).map(rank).collect(),
-    };
-    ranks.measure_skew();
-    ranks
+        let said = conclusion.and_then(|its| its.ranks.ranks.get(number)?.lost.clone());
+        let rank = Rank::of(file.origin.host.name.clone(), &file.part, Some(file.part.began_ns / 1000));
+        self.ranks[number] = Rank { lost: said.or(incomplete), ..rank };
+    }
 }
 
 fn of_rank(
-    RankFile { origin, preflight, part, complete, .. }: &RankFile,
+    RankFile { origin, preflight, part, complete, series, violations, .. }: &RankFile,
     conclusion: Option<&Conclusion>,
-    series: Series,
-    violations: Vec<Violation>,
 ) -> RunResult {
-    let Part { tally, cpu_us, memory, go_aways, arrived, elapsed, ran_short, .. } = part.clone();
+    let Part { tally, iterations, cpu_us, memory, go_aways, arrived, elapsed, ran_short, .. } = part.clone();
     let footer: Option<&Footer> = conclusion.map(|its| &its.footer);
     let unknown = || "the file of rank 0 does not tell".to_owned();
     RunResult {
@@ -114,7 +136,7 @@ fn of_rank(
         pending: footer.map_or_else(|| PendingRequests::NotChecked { why: unknown() }, |footer| footer.pending.clone()),
         slots: footer.map_or_else(|| SlotCheck::not_checkable(unknown()), |footer| footer.slots.clone()),
         idle_limit: footer.and_then(|footer| footer.idle_limit.clone()).unwrap_or(IdleSearch::NotAsked),
-        iterations: 0,
+        iterations,
         began: None,
         elapsed,
         cpu_us,
@@ -131,11 +153,11 @@ fn of_rank(
         go_aways,
         restarts: footer.map_or_else(Default::default, |footer| footer.restarts.clone()),
         health: footer.and_then(|footer| footer.health.clone()),
-        series,
+        series: series.clone(),
         thresholds: footer.map_or_else(Vec::new, |footer| footer.thresholds.clone()),
         ranks: None,
         own: None,
         tally,
-        violations,
+        violations: violations.clone(),
     }
 }

@@ -16,6 +16,7 @@ use workload::{
     plan::fresh_connections_of,
     scenario::{ConnectionOwner, Population, Scenario},
     sequence::Trait,
+    share::Share,
 };
 
 /// Files that are open besides the connections: standard streams, each thread's event queue, reports, calls before and
@@ -42,9 +43,11 @@ impl OpenFiles {
     /// # Errors
     /// When the system does not allow that many.
     pub(super) async fn take(setup: &Setup) -> Result<Self, String> {
-        // A server in this process has the connections' other ends.
-        let ends = if setup.embedded { 2 } else { 1 };
-        let needed = connections(&setup.scenario, setup.given.as_deref()) * ends + BESIDES;
+        let of = |share| connections(share, &setup.scenario, setup.given.as_deref());
+        // A server in this process has the connections' other ends, those of other ranks, too.
+        let ends = if setup.embedded { of(Share::WHOLE) } else { 0 };
+        let ranks = setup.lead.as_ref().map_or(0, |lead| lead.members.all().len() as u64);
+        let needed = of(setup.share) + ends + ranks + BESIDES;
         Self::take_of(&TAKEN, needed, system::open_files_allowed).await
     }
 
@@ -100,10 +103,10 @@ pub(super) fn ensure_program(setup: &Setup) -> Result<(), String> {
     Ok(())
 }
 
-/// How many connections there may be at a time.
-fn connections(scenario: &Scenario, given: Option<&[Conversation]>) -> u64 {
+/// How many connections this process's share of a scenario may have at a time.
+fn connections(share: Share, scenario: &Scenario, given: Option<&[Conversation]>) -> u64 {
     let given = given.map(|given| given.iter().map(|its| fresh_connections(&its.acts)).max().unwrap_or(0));
-    let of = |population: &Population| {
+    let of = |(population, workers): (&Population, u32)| {
         let owned = match population.sending.connection {
             ConnectionOwner::PerContext => u64::from(population.contexts.count()),
             ConnectionOwner::PerWorker => 1,
@@ -113,9 +116,24 @@ fn connections(scenario: &Scenario, given: Option<&[Conversation]>) -> u64 {
         let ends = if population.network.is_clear() { 1 } else { 3 };
         let pipes = if population.draws_any(Trait::IsKilled) { 2 } else { 0 };
         // One that was given up may take a moment to be gone, when the next is made already.
-        u64::from(population.load.workers.get()) * (owned * ends + 2 * fresh as u64 * (ends + pipes))
+        u64::from(workers) * (owned * ends + 2 * fresh as u64 * (ends + pipes))
     };
-    scenario.populations.iter().map(of).sum()
+    share.of_populations(scenario).map(of).sum()
+}
+
+/// Makes sure that this process may open as many files as it needs to lead so many ranks.
+///
+/// # Errors
+/// When the system does not allow that many, in one line.
+pub(crate) fn allow_ranks(ranks: u32) -> Result<(), String> {
+    let needed = u64::from(ranks) + BESIDES;
+    let allowed = system::open_files_allowed(needed);
+    if allowed >= needed {
+        return Ok(());
+    }
+    Err(format!(
+        "rank 0 needs {needed} open files for {ranks} ranks, and may have {allowed}: raise the limit (ulimit -Hn), or start fewer ranks"
+    ))
 }
 
 /// How much memory a process has, in bytes; none where the system does not tell.
@@ -196,6 +214,8 @@ mod system {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use super::*;
     use workload::{
         conversation::parse_acts,
@@ -236,14 +256,17 @@ mod tests {
             ("valid = 1, kill-client = 1", 80 + 8 * 2 * 3),
         ] {
             let scenario = scenario(&format!("patterns.common = {{ {patterns} }}"));
-            assert_eq!(connections(&scenario, None), expected, "{patterns}");
+            assert_eq!(connections(Share::WHOLE, &scenario, None), expected, "{patterns}");
         }
         assert_eq!(
-            connections(&scenario("network.slice_bytes = 1\npatterns.rare.reset = 1"), None),
+            connections(Share::WHOLE, &scenario("network.slice_bytes = 1\npatterns.rare.reset = 1"), None),
             80 * 3 + 8 * 2 * 3
         );
         let shared = scenario("sending.connection = 'per-worker'\npatterns.rare = { reset = 1 }");
-        assert_eq!(connections(&shared, None), 8 + 8 * 2);
+        assert_eq!(connections(Share::WHOLE, &shared, None), 8 + 8 * 2);
+        // One of four processes has a quarter of them.
+        let of = NonZeroU32::new(4).expect("not zero");
+        assert_eq!(connections(Share { rank: 3, of }, &shared, None), 2 + 2 * 2);
     }
 
     #[test]
@@ -253,6 +276,6 @@ mod tests {
         let acts = parse_acts(&texts.map(str::to_owned)).expect("acts");
         let conversation =
             Conversation { worker: 0, context: 0, pattern: Pattern::Valid, at_us: 0, accused: false, acts };
-        assert_eq!(connections(&scenario(""), Some(&[conversation])), 80 + 8 * 4);
+        assert_eq!(connections(Share::WHOLE, &scenario(""), Some(&[conversation])), 80 + 8 * 4);
     }
 }
