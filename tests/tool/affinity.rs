@@ -10,10 +10,10 @@ use std::{
 };
 
 use oracle::{Evidence, ViolationKind, diagnosis::Cause};
-use reference::{ModelOptions, Options, Server};
+use reference::{Fault, ModelOptions, Options, Server};
 use sequence_stress::{
     probe::{Accounting, SlotFinding},
-    run::{Observer, Progress, RunError, RunResult, Setup, run as stress},
+    run::{Absence, Observer, Progress, RunError, RunResult, Setup, run as stress},
 };
 use tokio::{
     io::copy_bidirectional,
@@ -208,46 +208,80 @@ fn the_report_names_the_servers_and_the_command_that_repeats_the_run() {
     }
 }
 
-/// Kills a server in the middle of a run, and starts it again when the others have executed so much meanwhile.
+/// Kills the first of two servers in the middle of a run, and starts it again.
 struct Killer {
-    server: Option<Server>,
+    first: Option<Server>,
     address: SocketAddr,
-    /// How much was executed when the run saw that the server was away.
-    away_at: Option<u64>,
-    executed: u64,
+    second: Server,
+    /// What the second one has to commit while the first is away.
+    fault: Option<Fault>,
+    /// How often it had committed that when the first was gone.
+    before: Option<u64>,
+    is_missed: bool,
+    /// Ends the run when the first is back.
+    interrupt: Option<mpsc::Sender<()>>,
 }
 
 impl Killer {
     const KILL_AFTER: u64 = 100;
-    const AGAIN_AFTER: u64 = 900;
+
+    fn committed(&self) -> u64 {
+        self.fault.map_or(0, |fault| self.second.committed(fault))
+    }
 }
 
 impl Observer for Killer {
     fn progress(&mut self, progress: &Progress) {
-        self.executed = progress.completed;
-        if self.executed >= Self::KILL_AFTER && self.away_at.is_none() {
-            drop(self.server.take());
+        if progress.completed >= Self::KILL_AFTER && self.before.is_none() {
+            drop(self.first.take());
+            self.before = Some(self.committed());
         }
-        if self.away_at.is_some_and(|at| self.executed >= at + Self::AGAIN_AFTER) && self.server.is_none() {
+        let meanwhile = self.committed() - self.before.unwrap_or(0);
+        let is_enough = self.fault.is_none() || meanwhile >= WORKERS / 2;
+        if self.is_missed && is_enough && self.first.is_none() {
             let options = Options { models: models(), listen: self.address, threads: 1, ..Options::default() };
-            self.server = Some(Server::start(options).expect("its port is free again"));
+            self.first = Some(Server::start(options).expect("its port is free again"));
         }
     }
 
     fn away(&mut self, _within: std::time::Duration) {
-        self.away_at.get_or_insert(self.executed);
+        self.is_missed = true;
+    }
+
+    fn back(&mut self, _absence: Absence) {
+        if let Some(interrupt) = self.interrupt.take() {
+            interrupt.try_send(()).expect("nobody else interrupts the run");
+        }
     }
 }
 
 const RECONNECTS: &str = "limits.reconnect_ms = 60000";
+const WORKERS: u64 = 6;
+const ITERATIONS: u64 = 200;
 
-/// A run over two servers, of which the first is killed and comes back; the second commits this fault. And the address of the first.
-fn with_a_kill(fault: &[&str], limits: &str) -> (RunResult, String) {
-    let servers = [server(None, &[]), server(None, fault)];
+/// A run over two servers, of which the first is killed and comes back.
+struct WithAKill {
+    result: RunResult,
+    /// The address of the server that was killed.
+    killed: String,
+    /// How often the other one committed its fault.
+    committed: u64,
+}
+
+/// Holds one. With a fault, the second server commits it with this probability. Who meets it while the first server is away waits
+/// for that, so the first comes back when each worker of the second has met it. Then the run ends.
+fn with_a_kill(fault: Option<(Fault, &str)>, limits: &str) -> WithAKill {
+    let (iterations, faults) = match fault {
+        // More than there is time for: what the test waits for ends the run.
+        Some((fault, probability)) => (1_000_000, vec![format!("{fault}:{probability}")]),
+        None => (ITERATIONS, Vec::new()),
+    };
+    let faults: Vec<_> = faults.iter().map(String::as_str).collect();
+    let servers = [server(None, &[]), server(None, &faults)];
     let list = list(&servers);
     let text = format!(
         "target.replicas = ['{}']
-        load = {{ workers = 6, iterations = 120 }}
+        load = {{ workers = {WORKERS}, iterations = {iterations} }}
         contexts = {{ common = 1, rare = 0, rare_probability = 0 }}
         patterns.common = {{ valid = 1 }}
         length = {{ min = 8, max = 8, constant = 8 }}
@@ -258,36 +292,41 @@ fn with_a_kill(fault: &[&str], limits: &str) -> (RunResult, String) {
         list.replace(',', "', '")
     );
     let scenario = Scenario::resolve(&Source::from_text("test", &text), Overrides::default()).expect("a scenario");
-    let [first, _second] = servers;
+    let [first, second] = servers;
     let address = first.address;
-    let mut killer = Killer { server: Some(first), address, away_at: None, executed: 0 };
-    let (_interrupt, interrupts) = mpsc::channel(1);
+    let (interrupt, interrupts) = mpsc::channel(1);
+    let mut killer = Killer {
+        first: Some(first),
+        address,
+        second,
+        fault: fault.map(|(fault, _)| fault),
+        before: None,
+        is_missed: false,
+        interrupt: fault.map(|_| interrupt),
+    };
     let result = block_on(stress(Setup::new(scenario, Seed(1)), &mut killer, interrupts)).expect("a run");
-    (result, address.to_string())
+    WithAKill { result, killed: address.to_string(), committed: killer.committed() }
 }
 
 #[test]
 fn a_server_that_is_killed_takes_its_sequences_with_it_and_nobody_is_accused() {
-    let (result, _) = with_a_kill(&[], RECONNECTS);
+    let result = with_a_kill(None, RECONNECTS).result;
     assert_eq!(result.violations, []);
-    assert_eq!((result.restarts.count, result.iterations), (1, 6 * 120));
+    assert_eq!((result.restarts.count, result.iterations), (1, WORKERS * ITERATIONS));
     assert_eq!(result.slots.finding, SlotFinding::AllThere { slots: 2 * SLOTS });
 }
 
-/// The fault comes when the second server has executed more than it can have when the first one is killed, and less than when that is back.
 #[test]
 fn a_sequence_that_another_server_loses_meanwhile_is_a_violation() {
-    let (result, _) = with_a_kill(&["reject-mid-sequence:once@600"], RECONNECTS);
+    let WithAKill { result, committed, .. } = with_a_kill(Some((Fault::RejectMidSequence, "0.01")), RECONNECTS);
     let kinds: Vec<_> = result.tally.violations.iter().map(|(kind, count)| (*kind, *count)).collect();
-    assert_eq!(kinds, [(ViolationKind::SpuriousStartError, 1)], "{:?}", result.violations);
+    assert_eq!(kinds, [(ViolationKind::SpuriousStartError, committed)], "{:?}", result.violations);
     assert_eq!(result.restarts.count, 1);
-    let (at, away_at) = (result.violations[0].at_ns, result.restarts.absences[0].at_ns);
-    assert!(at > away_at, "{at} {away_at}");
 }
 
 #[test]
 fn one_of_several_servers_that_dies_is_a_violation_where_nobody_waits_for_it() {
-    let (result, killed) = with_a_kill(&[], "");
+    let WithAKill { result, killed, .. } = with_a_kill(None, "");
     let died = result.violations.iter().find(|violation| violation.kind == ViolationKind::ServerDied);
     let Some(Evidence::Died { reason, endpoint, .. }) = died.map(|died| &died.evidence) else {
         panic!("{:?}", result.violations)
