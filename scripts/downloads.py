@@ -34,8 +34,8 @@ class InstallError(Exception):
     """What could not be installed, why, and what to do, on one line."""
 
 
-class Wheel(collections.namedtuple("Wheel", "package version sha256")):
-    """A Python package of which one file is pinned."""
+class Wheel(collections.namedtuple("Wheel", "package version sha256 python", defaults=[None])):
+    """A Python package of which one file is pinned: for this Python, or for another version of it."""
 
     def __str__(self):
         return f"{self.package} {self.version}"
@@ -210,8 +210,11 @@ class Store:
 def download_wheels(wheels, folder):
     """Downloads pinned wheels into `folder`; pip compares the hashes."""
     requirements = folder.parent / "requirements.txt"
-    requirements.write_text("".join(f"{wheel.package}=={wheel.version} --hash=sha256:{wheel.sha256}\n" for wheel in wheels))
-    pip(listed(wheels), "download", "--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", str(folder), "-r", str(requirements))
+    for python in sorted({wheel.python for wheel in wheels}, key=str):
+        its = [wheel for wheel in wheels if wheel.python == python]
+        requirements.write_text("".join(f"{wheel.package}=={wheel.version} --hash=sha256:{wheel.sha256}\n" for wheel in its))
+        for_it = ["--python-version", python] if python else []
+        pip(listed(its), "download", "--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", str(folder), *for_it, "-r", str(requirements))
 
 
 @contextlib.contextmanager

@@ -123,6 +123,7 @@ function details(report: Report, finding: JsonObject): Child[] {
         ["found", [text(found["release"]), text(found["model"])].filter((part) => part !== null).join(", ") || null],
         ["scenario", text(found["scenario"])],
         ["seed", word(found["seed"])],
+        ["server", text(found["setting"])],
         ["met with", [...texts(finding["models"]), ...texts(finding["scenarios"])].join(", ") || null],
         ["folder", text(finding["name"])],
         ["fingerprint (what two findings of one bug have in common)", text(finding["fingerprint"])],

@@ -11,7 +11,7 @@ import re
 import time
 
 from triton import install, repository, server
-from triton.arguments import not_negative, shape
+from triton.arguments import add_program, not_negative, program, shape
 
 from .measuring import IDLE_LIMIT_MS, LENGTH, MODEL, OUTPUTS, BenchError, Load, Overdue, Sent, bare_client, counted, last_line, native_backend, run, tool
 from .rounds import CLIENT_COLUMNS, Pair, Stuck, measured, report
@@ -34,6 +34,7 @@ def add_options(parser):
     parser.add_argument("--shape", type=shape, default=(1, 4), metavar="NxB", help="instances x max_batch_size of the model (default: 1x4)")
     parser.add_argument("--execute-delay-ms", type=not_negative, default=0, metavar="MS", help="additional duration of each execution (default: %(default)s)")
     parser.add_argument("--skip-perf-analyzer", action="store_true", help="compare with the bare client alone")
+    add_program(parser)
 
 
 class Analyzer:
@@ -66,7 +67,7 @@ class Analyzer:
 
 def bench(options, scratch):
     binary, bare, _ = tool(), bare_client(), native_backend()
-    models = repository.names(options.python, install.DEFAULT_RELEASE)
+    models = repository.names(options.python, program(options).release)
     if options.model not in models:
         raise BenchError(f"--model '{options.model}' is none of {', '.join(sorted(models))}")
     load = Load(options, scratch, OUTPUTS)
@@ -80,7 +81,7 @@ def bench(options, scratch):
     instances, batch = options.shape
     parameters = {"execute_delay_ms": options.execute_delay_ms}
     served = dict(instances=instances, batch=batch, idle_limit_ms=IDLE_LIMIT_MS, parameters=parameters)
-    with server.Server(install.DEFAULT_RELEASE, served, python=options.python) as triton:
+    with server.Server(program(options), served, python=options.python) as triton:
 
         def measure(name, seed):
             # The server frees the slots of the program before in this time.

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from triton import install, repository
+from triton.arguments import check_program
 from triton.server import ServerError
 
 from . import clients, compare, contexts, golden, history, limit, load, models, pacing, page, ranks, server, shrink, transports, tui
@@ -45,6 +46,8 @@ def parsed(words=None):
     what = "runs the quick form of every benchmark, one after the other"
     commands.add_parser(QUICK, help=what, description=f"{what.capitalize()}.", epilog=EPILOG, **layout)
     options = parser.parse_args(words)
+    if hasattr(options, "release"):
+        check_program(parser, options)
     if options.benchmark != QUICK and options.quick:
         vars(options).update(BENCHMARKS[options.benchmark].QUICK)
     return options

@@ -7,8 +7,8 @@ longer by some percent. The servers are real tritonservers with the native model
 import contextlib
 import json
 
-from triton import install, server
-from triton.arguments import positive
+from triton import server
+from triton.arguments import add_program, positive, program
 
 from .measuring import IDLE_LIMIT_MS, MODEL, SCENARIO, native_backend, run, say, tool
 from .rounds import LIMIT_MISSED, RESULTS, measured, shown, spread, written
@@ -29,6 +29,7 @@ def add_options(parser):
     parser.add_argument("--slower", type=positive, default=20, metavar="PERCENT", help="how much longer it takes in the slower server (default: %(default)s)")
     parser.add_argument("--embedded", action="store_true", help="compare reference servers within the tool, not real servers")
     parser.add_argument("--time-limit", type=positive, default=600, metavar="SECONDS", help="for each comparison; then it is killed (default: %(default)s)")
+    add_program(parser)
 
 
 def executions_ms(options):
@@ -68,7 +69,7 @@ def sides(options):
         arguments = {}
         for name, ms in executions.items():
             served = dict(instances=1, batch=4, idle_limit_ms=IDLE_LIMIT_MS, parameters={"execute_delay_ms": ms})
-            triton = stack.enter_context(server.Server(install.DEFAULT_RELEASE, served))
+            triton = stack.enter_context(server.Server(program(options), served))
             arguments[name] = ["-u", f"127.0.0.1:{triton.grpc_port}", "-m", MODEL]
         yield arguments
 

@@ -10,7 +10,7 @@ import json
 import re
 
 from triton import install, server
-from triton.arguments import positive, shape
+from triton.arguments import add_program, positive, program, shape
 
 from .clients import ANALYZER, ANALYZER_IDS, OURS
 from .measuring import IDLE_LIMIT_MS, LENGTH, MODEL, BenchError, native_backend, run, scenario, tool
@@ -29,6 +29,7 @@ def add_options(parser):
     parser.add_argument("--seconds", type=positive, default=6, metavar="N", help="length of each trial of the tool (default: %(default)s)")
     parser.add_argument("--shape", type=shape, default=(1, 8), metavar="NxB", help="instances x max_batch_size of the model (default: 1x8)")
     parser.add_argument("--time-limit", type=positive, default=600, metavar="SECONDS", help="for each search; then it is killed (default: %(default)s)")
+    add_program(parser)
 
 
 class Tool:
@@ -100,7 +101,7 @@ def bench(options, scratch):
         for fault in (None, FAULT):
             parameters = {"execute_delay_ms": 3, **({"fault": fault} if fault else {})}
             served = dict(instances=instances, batch=batch, idle_limit_ms=IDLE_LIMIT_MS, parameters=parameters)
-            with server.Server(install.DEFAULT_RELEASE, served) as triton:
+            with server.Server(program(options), served) as triton:
                 for name, client in searches.items():
                     found[name, fault, seed] = client.search(f"127.0.0.1:{triton.grpc_port}", seed)
         for name in searches:

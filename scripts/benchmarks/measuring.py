@@ -300,7 +300,7 @@ def counted(name, triton, model, send):
             time.sleep(POLL_SECONDS)
     except BenchError:
         if triton.death():
-            raise BenchError(f"tritonserver {triton.release} {triton.death()} while {name} ran") from None
+            raise BenchError(f"{triton.label()} {triton.death()} while {name} ran") from None
         raise
     successes = after["success"]["count"] - before["success"]["count"] - sent.alone
     if successes != sent.responses:

@@ -7,8 +7,8 @@ CPU time is the system's count for the server and its child processes.
 
 import contextlib
 
-from triton import install, repository, server
-from triton.arguments import shape
+from triton import repository, server
+from triton.arguments import add_program, program, shape
 
 from .measuring import IDLE_LIMIT_MS, MODEL, BenchError, Load, counted, cpu_seconds, native_backend, tool
 from .rounds import QUICK as QUICK_ROUNDS
@@ -32,11 +32,12 @@ def add_options(parser):
     add_round_options(parser, rounds=5, iterations=250, time_limit=180)
     parser.add_argument("--model", default=MODEL, help="the model (default: %(default)s)")
     parser.add_argument("--shape", type=shape, default=(1, 4), metavar="NxB", help="instances x max_batch_size of the model (default: 1x4)")
+    add_program(parser)
 
 
 def bench(options, scratch):
     binary, _ = tool(), native_backend()
-    models = repository.names(True, install.DEFAULT_RELEASE)
+    models = repository.names(True, program(options).release)
     if options.model not in models:
         raise BenchError(f"--model '{options.model}' is none of {', '.join(sorted(models))}")
     load = Load(options, scratch)
@@ -65,7 +66,7 @@ def bench(options, scratch):
     with contextlib.ExitStack() as stack:
         group = []
         for name in (NATIVE, PYTHON):
-            triton = stack.enter_context(server.Server(install.DEFAULT_RELEASE, served, python=name == PYTHON))
+            triton = stack.enter_context(server.Server(program(options), served, python=name == PYTHON))
             group.append((name, lambda seed, name=name, triton=triton: measure(name, triton, seed)))
         rounds = measured(options, [group])
     pairs = [Pair(f"requests/s, {NATIVE} / {PYTHON}", NATIVE, PYTHON, "requests_per_second")]

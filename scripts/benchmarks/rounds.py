@@ -12,7 +12,7 @@ import statistics
 import subprocess
 
 from triton import install
-from triton.arguments import positive
+from triton.arguments import positive, program
 
 from .measuring import LENGTH, BenchError, say
 
@@ -181,7 +181,7 @@ def written(options, folder, rounds, summary):
         "date": now.isoformat(timespec="seconds"),
         "commit": commit(),
         "machine": {"cores": os.cpu_count(), "system": platform.platform()},
-        "triton": install.DEFAULT_RELEASE,
+        "triton": program(options).name if hasattr(options, "release") else None,
         "options": vars(options),
         "summary": summary,
         "rounds": rounds,

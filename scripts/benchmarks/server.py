@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from triton import install, server
-from triton.arguments import positive, shape
+from triton.arguments import add_program, positive, program, shape
 
 from .measuring import IDLE_LIMIT_MS, MODEL, Load, Reference, cpu_seconds, native_backend, resident_mb, run, tool
 from .rounds import QUICK as QUICK_ROUNDS
@@ -33,6 +33,7 @@ def add_options(parser):
     add_round_options(parser, rounds=5, iterations=250, time_limit=180)
     parser.add_argument("--shape", type=shape, default=(1, 4), metavar="NxB", help="instances x max_batch_size of the model (default: 1x4)")
     parser.add_argument("--live", type=positive, default=10_000, metavar="N", help="number of sequences that do not end (default: %(default)s)")
+    add_program(parser)
 
 
 def memory(options, scratch, binary):
@@ -65,7 +66,7 @@ def bench(options, scratch):
             "resident_mb": resident_mb(pid),
         }
 
-    with server.Server(install.DEFAULT_RELEASE, served) as triton, ours:
+    with server.Server(program(options), served) as triton, ours:
         servers = [(REFERENCE, ours.endpoint, ours.pid()), (REAL, f"127.0.0.1:{triton.grpc_port}", triton.process.pid)]
         group = [(each[0], lambda seed, each=each: measure(*each, seed)) for each in servers]
         rounds = measured(options, [group])

@@ -113,7 +113,7 @@ class Programs(InAFolder):
 class Counting(unittest.TestCase):
     def counted(self, successes, death=None, alone=0):
         statistics = [{"success": {"count": count}} for count in successes]
-        triton = types.SimpleNamespace(release="24.10", death=lambda: death)
+        triton = types.SimpleNamespace(label=lambda: "tritonserver 24.10", death=lambda: death)
         sent = measuring.Sent(32, 1.0, None, alone=alone)
         with (
             unittest.mock.patch.object(measuring, "statistics_of", side_effect=statistics + statistics[-1:] * 1000),

@@ -80,7 +80,14 @@ def of_release(finding, release):
 
 def run(case):
     turn = case.turn
-    return {"release": turn.release, "model": turn.model, "scenario": turn.scenario, "seed": turn.seed, "command": case.command}
+    return {
+        "release": turn.release,
+        "model": turn.model,
+        "scenario": turn.scenario,
+        "seed": turn.seed,
+        "setting": turn.setting and str(turn.setting),
+        "command": case.command,
+    }
 
 
 def waiting(case):

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shlex
 import signal
 import subprocess
 import threading
@@ -27,23 +28,29 @@ class EndpointError(Exception):
 
 
 class Tritons:
-    """A tritonserver of each release, each with the same models."""
+    """A server of each of some programs, each with the same models."""
 
     can_reload = True
 
-    def __init__(self, releases, instances, batch, idle_limit_ms, execute_delay_ms):
-        self.releases = releases
+    def __init__(self, served, settings, instances, batch, idle_limit_ms):
+        self.programs = {program.name: program for program in served}
+        self.releases, self.settings = list(self.programs), settings
         self.shape = f"{instances}x{batch}"
-        parameters = {"execute_delay_ms": execute_delay_ms}
-        self.models = {"instances": instances, "batch": batch, "idle_limit_ms": idle_limit_ms, "parameters": parameters}
+        self.models = {"instances": instances, "batch": batch, "idle_limit_ms": idle_limit_ms}
+
+    def settings_of(self, release):
+        """The settings of the servers of a release: those with a delay that it does not know are no others."""
+        return list(dict.fromkeys(setting.known_to(self.programs[release]) for setting in self.settings))
 
     @contextlib.contextmanager
-    def at(self, release, model=None):
-        """A server that was just started, with this model loaded, or with none."""
+    def at(self, release, setting, model=None):
+        """A server that was just started with a setting, with this model loaded, or with none."""
         try:
             # Nobody needs what is still under way in a server that is stopped.
             arguments = ["--model-control-mode=explicit", "--exit-timeout-secs=1"]
-            with server.Server(release, self.models, arguments=arguments) as triton:
+            its = setting.known_to(self.programs[release])
+            models = {**self.models, "parameters": {"execute_delay_ms": its.execution_ms}}
+            with server.Server(self.programs[release], models, arguments=arguments, variables=its.variables()) as triton:
                 running = Triton(triton)
                 if model:
                     running.load(model)
@@ -51,11 +58,11 @@ class Tritons:
         except (install.InstallError, server.ServerError) as problem:
             raise EndpointError(str(problem)) from problem
 
-    def starter(self, release):
+    def starter(self, release, setting):
         """The command that starts such a server for another command."""
-        delay = self.models["parameters"]["execute_delay_ms"]
-        options = f"--shape {self.shape} --idle-limit-ms {self.models['idle_limit_ms']} --execute-delay-ms {delay}"
-        return f"scripts/with-triton --release {release} {options}"
+        program = self.programs[release]
+        options = f"--shape {self.shape} --idle-limit-ms {self.models['idle_limit_ms']} {setting.known_to(program).options()}"
+        return f"scripts/with-triton {shlex.join(program.options)} {options}"
 
 
 class Triton:
@@ -86,7 +93,7 @@ class Triton:
             with opener.open(urllib.request.Request(url, b"{}"), timeout=ANSWER_SECONDS):
                 pass
         except OSError as problem:
-            raise EndpointError(f"tritonserver {self.triton.release} does not load {model}: {self.triton.death() or problem}") from problem
+            raise EndpointError(f"{self.triton.label()} does not load {model}: {self.triton.death() or problem}") from problem
 
     def death(self):
         """How it died, or None."""
@@ -100,13 +107,18 @@ class Commanded:
     """A server that a command starts, in place of a tritonserver; it serves all its models from the beginning."""
 
     can_reload = False
+    # The command says how it is set.
+    settings = (None,)
 
     def __init__(self, words):
         self.words = words
         self.releases = ["endpoint"]
 
+    def settings_of(self, _release):
+        return self.settings
+
     @contextlib.contextmanager
-    def at(self, _release, _model=None):
+    def at(self, _release, _setting, _model=None):
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         try:
             process = subprocess.Popen(self.words, **pipes, start_new_session=True)
@@ -120,7 +132,7 @@ class Commanded:
             output.close()
             errors.close()
 
-    def starter(self, _release):
+    def starter(self, _release, _setting):
         return " ".join(self.words)
 
 

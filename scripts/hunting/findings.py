@@ -3,6 +3,8 @@
 import collections
 import dataclasses
 
+from triton import programs
+
 from .fingerprint import fingerprint
 from .tool import TIME_UP
 
@@ -132,13 +134,23 @@ class Book:
                 findings[:] = [finding if its is other else its for its in findings]
 
 
-def span(releases, failed):
-    """From and until which release something failed, as far as it was tried: the releases are in their order."""
-    bad = [release for release in releases if release in failed]
-    if not bad:
+def span(names, failed):
+    """Where something failed, as far as it was tried: from and until which release, and on which servers that are no release."""
+    others = [name for name in names if not programs.is_release(name)]
+    releases = [name for name in names if name not in others]
+    bad = [name for name in releases if name in failed]
+    places = [between(releases, bad)] if bad else []
+    places += [name for name in others if name in failed]
+    if not places:
         return "in none that was tried"
+    good = [name for name in others if name not in failed]
+    return ", ".join(places) + (f", not in {', '.join(good)}" if good else "")
+
+
+def between(releases, bad):
+    """From and until which of the releases something is bad, and in which between it is not: the releases are in their order."""
     first, last = bad[0], bad[-1]
-    gaps = [release for release in releases[releases.index(first) : releases.index(last)] if release not in failed]
+    gaps = [release for release in releases[releases.index(first) : releases.index(last)] if release not in bad]
     text = first if first == last else f"{first} to {last}"
     return f"{text}, not in {', '.join(gaps)}" if gaps else text
 

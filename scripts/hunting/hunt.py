@@ -86,7 +86,7 @@ class Hunt:
         while left and self.clock.left():
             before = len(left)
             try:
-                with self.endpoints.at(left[0].release) as server:
+                with self.endpoints.at(left[0].release, left[0].setting) as server:
                     while left and self.clock.left():
                         case = self.turn(server, left.pop(0))
                         if case:
@@ -199,7 +199,7 @@ class Hunt:
         """Traces a failure file that is there already, and is small."""
         failure = fingerprint.read(path)
         scenario = failure["scenario"]
-        turn = schedule.Turn(self.endpoints.releases[0], scenario["target"]["model"], path.name, failure["seed"])
+        turn = schedule.Turn(self.endpoints.releases[0], scenario["target"]["model"], path.name, failure["seed"], self.endpoints.settings[0])
         case = Case(turn, failure["kind"], "", failure["found"], path, command=f"sequence-stress replay {path.name} --reload")
         finding = Finding(case.kind, "", fingerprint.shape(failure), case, f"{fingerprint.messages(failure)} messages", is_small=True)
         finding.messages, finding.failure, finding.script = fingerprint.messages(failure), path.read_text(), self.script(path)
@@ -225,7 +225,7 @@ class Hunt:
         source.write_text(as_it_is.failure)
         small.unlink(missing_ok=True)
         try:
-            with self.endpoints.at(case.turn.release, case.turn.model) as server:
+            with self.endpoints.at(case.turn.release, case.turn.setting, case.turn.model) as server:
                 ran = self.replay(source, server, "--shrink", "-o", small, limit=limit)
                 death = server.death()
                 if death:
@@ -299,7 +299,7 @@ class Hunt:
         """What replays of a finding come to on one release."""
         case = finding.case
         try:
-            with self.endpoints.at(release, case.turn.model) as server:
+            with self.endpoints.at(release, case.turn.setting, case.turn.model) as server:
                 ran = self.replay(path, server, "--chart", "-n", self.runs, limit=limit)
                 seen = tool.replayed(ran, finding.kind, self.runs)
                 death = server.death()

@@ -19,15 +19,28 @@ class Turn:
     model: str
     scenario: str
     seed: int
+    # How the server is set.
+    setting: object = None
 
 
-def sweeps(releases, models, scenarios, first_seed, seeds=None):
+def sweeps(releases, models, scenarios, first_seed, seeds=None, settings_of=lambda _release: (None,)):
     """Sweeps over all releases and models, each of which meets another scenario each time; after as many sweeps as there are
-    scenarios each release and model has had all of them, with a seed of its own for each round."""
+    scenarios each release and model has had all of them, with a seed of its own for each round. In a sweep each release has the next
+    of its settings; a round begins with another setting than the one before, so that scenarios meet all of them in time."""
+    settings = {release: settings_of(release) for release in releases}
     numbers = range(seeds) if seeds else itertools.count()
     for number, place in ((number, place) for number in numbers for place in range(len(scenarios))):
         yield [
-            [Turn(release, model, scenarios[(place + row * len(models) + column) % len(scenarios)], first_seed + number) for column, model in enumerate(models)]
+            [
+                Turn(
+                    release,
+                    model,
+                    scenarios[(place + row * len(models) + column) % len(scenarios)],
+                    first_seed + number,
+                    settings[release][(number + place + row) % len(settings[release])],
+                )
+                for column, model in enumerate(models)
+            ]
             for row, release in enumerate(releases)
         ]
 

@@ -14,7 +14,7 @@ import types
 import unittest
 import unittest.mock
 
-from . import document, endpoints, fingerprint, schedule, tool, writing
+from . import document, endpoints, fingerprint, schedule, settings, tool, writing
 from .endpoints import Commanded, EndpointError
 from .findings import Book, Case, Finding, rate, span
 from .hunt import Hunt
@@ -59,6 +59,31 @@ class Fingerprints(unittest.TestCase):
         self.assertEqual(fingerprint.messages(failure((0, 0, ["send 0 START 1", "await 0"]), (1, 0, ["send 0 2"]))), 2)
 
 
+class Settings(unittest.TestCase):
+    def test_each_delay_comes_with_each_execution_time_behind_those_without(self):
+        turns = settings.axes([1, 20], settings.delays("complete=3,process"))
+        told = ["execution 1 ms", "execution 20 ms"]
+        told += [f"execution {ms} ms, {delay}" for delay in ("complete 3 ms", "process 5 ms") for ms in (1, 20)]
+        self.assertEqual(list(map(str, turns)), told)
+        self.assertEqual(turns[2].variables(), {"TRITONSERVER_DELAY_GRPC_COMPLETE": "3"})
+        self.assertEqual(turns[2].options(), "--execute-delay-ms 1 --server-env=TRITONSERVER_DELAY_GRPC_COMPLETE=3")
+        self.assertEqual(turns[0].variables(), {})
+
+    def test_all_is_each_of_them(self):
+        self.assertEqual([name for name, _ in settings.delays("all")], list(settings.DELAYS))
+
+    def test_what_is_no_delay_is_an_error(self):
+        for text, problem in [("slow", "'slow' is none of process, "), ("complete=0", "is not complete=MS"), ("complete=x", "is not complete=MS")]:
+            with self.assertRaisesRegex(ValueError, problem):
+                settings.delays(text)
+
+    def test_a_server_that_does_not_know_a_delay_has_none(self):
+        old = types.SimpleNamespace(knows=lambda variable: variable == settings.DELAYS["complete"])
+        complete, enqueue = settings.axes([20], settings.delays("complete,enqueue"))[1:]
+        self.assertEqual(complete.known_to(old), complete)
+        self.assertEqual(str(enqueue.known_to(old)), "execution 20 ms")
+
+
 class Schedules(unittest.TestCase):
     def sweeps(self, seeds):
         return list(schedule.sweeps(["1", "2", "3"], ["x", "y"], ["a", "b", "c", "d"], 7, seeds))
@@ -80,6 +105,14 @@ class Schedules(unittest.TestCase):
     def test_without_a_number_of_seeds_they_go_on(self):
         endless = schedule.sweeps(["1"], ["x"], ["a", "b"], 7)
         self.assertEqual([next(endless)[0][0].seed for _ in range(6)], [7, 7, 8, 8, 9, 9])
+
+    def test_all_scenarios_meet_all_settings_in_time(self):
+        rounds = schedule.sweeps(["1", "2"], ["x"], ["a", "b"], 7, 3, lambda _: ["p", "q", "r"])
+        turns = [turn for sweep in rounds for turns in sweep for turn in turns]
+        met = {(turn.release, turn.scenario, turn.setting) for turn in turns}
+        self.assertEqual(len(met), 2 * 2 * 3, "in as many rounds as there are settings")
+        for sweep in schedule.sweeps(["1"], ["x", "y"], ["a", "b"], 7, 1, lambda _: ["p", "q"]):
+            self.assertEqual(len({turn.setting for turns in sweep for turn in turns}), 1, "a server has one setting")
 
     def test_half_of_the_time_goes_into_the_next_sweep_where_there_is_time_for_one(self):
         self.assertEqual(schedule.share(600, 100, 3), 100)
@@ -245,6 +278,10 @@ class Findings(unittest.TestCase):
         self.assertEqual(span(releases, {"1", "2", "3", "4"}), "1 to 4")
         self.assertEqual(span(releases, {"1", "4"}), "1 to 4, not in 2, 3")
         self.assertEqual(span(releases, set()), "in none that was tried")
+        more = [*releases, "hybrid-26.08", "server-2.60.0"]
+        self.assertEqual(span(more, {"1", "2", "hybrid-26.08"}), "1 to 2, hybrid-26.08, not in server-2.60.0")
+        self.assertEqual(span(more, {"server-2.60.0"}), "server-2.60.0, not in hybrid-26.08")
+        self.assertEqual(span(more, set()), "in none that was tried")
 
     def test_rates_say_what_is_not_known(self):
         self.assertEqual(rate(None), "not tried")
@@ -253,7 +290,7 @@ class Findings(unittest.TestCase):
 
 
 class Written(unittest.TestCase):
-    endpoints = types.SimpleNamespace(starter=lambda release: f"scripts/with-triton --release {release}", can_reload=True)
+    endpoints = types.SimpleNamespace(starter=lambda release, _setting: f"scripts/with-triton --release {release}", can_reload=True)
 
     def test_a_finding_has_all_that_a_report_needs(self):
         finding = small(case(), failure="kind = 1", script="print()", chart="-> chart")
@@ -314,12 +351,12 @@ class CommandedServers(unittest.TestCase):
 
     def test_a_line_without_its_end_names_no_address(self):
         server = Commanded(self.program("print('serving gRPC at 127.0.0.1:80', end='')"))
-        with self.assertRaisesRegex(EndpointError, "but 'serving gRPC at 127.0.0.1:80'"), server.at("endpoint"):
+        with self.assertRaisesRegex(EndpointError, "but 'serving gRPC at 127.0.0.1:80'"), server.at("endpoint", None):
             self.fail("there is no server")
 
     def test_a_server_that_prints_more_than_a_pipe_holds_goes_on(self):
         text = "import sys; print('serving gRPC at 127.0.0.1:8001', flush=True); print('x' * (4 << 20), flush=True); sys.exit(7)"
-        with Commanded(self.program(text)).at("endpoint") as server:
+        with Commanded(self.program(text)).at("endpoint", None) as server:
             server.process.wait(60)
             self.assertEqual((server.url, server.death()), ("127.0.0.1:8001", "exited with code 7"))
 
@@ -343,18 +380,18 @@ class FakeServer:
 class FakeEndpoints:
     """Servers that all end the same way, or that are not there."""
 
-    releases, can_reload = ["1", "2"], True
+    releases, settings, can_reload = ["1", "2"], (None,), True
 
     def __init__(self, died=None, missing=()):
         self.died, self.missing = died, missing
 
     @contextlib.contextmanager
-    def at(self, release, _model=None):
+    def at(self, release, _setting=None, _model=None):
         if release in self.missing:
             raise EndpointError(f"no server {release}")
         yield FakeServer(self.died)
 
-    def starter(self, release):
+    def starter(self, release, _setting):
         return f"with-triton --release {release}"
 
 

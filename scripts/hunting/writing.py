@@ -29,12 +29,13 @@ def write(folder, number, finding, releases, endpoints):
 def text(finding, releases, endpoints):
     """A finding, to be read by people and reported upstream."""
     case = finding.case
+    setting = f", {case.turn.setting}" if case.turn.setting else ""
     lines = [f"# {heading(finding)}", "", case.words, ""]
     lines.append(f"- Fails: {span(releases, finding.failed_in())}")
     if finding.met:
         lines.append(f"- Met with: {', '.join(sorted(finding.models))}; in {', '.join(sorted(finding.scenarios))}")
     lines += [
-        f"- Found: release {case.turn.release}, {case.turn.model}, scenario {case.turn.scenario}, seed {case.turn.seed}",
+        f"- Found: release {case.turn.release}, {case.turn.model}, scenario {case.turn.scenario}, seed {case.turn.seed}{setting}",
         f"- Size: {finding.shrunk}",
         f"- Fingerprint: {finding.fingerprint()}",
     ]
@@ -62,7 +63,7 @@ def how_again(finding, endpoints):
 def commands(finding, endpoints):
     """What each command has again, and the command. It is run in the finding's folder."""
     case = finding.case
-    starter = endpoints.starter(case.turn.release)
+    starter = endpoints.starter(case.turn.release, case.turn.setting)
     its = [("the run that found it", f"{starter} -- {case.command}" if endpoints.can_reload else case.command)]
     if finding.failure:
         reloads = f"{starter} --explicit -- sequence-stress replay failure.toml -n 10 --reload"

@@ -10,7 +10,7 @@ import time
 
 import downloads
 from speech import wheel
-from triton import hosting, install
+from triton import hosting, install, programs
 
 from . import ending, executables, watchers
 from .results import Results
@@ -33,6 +33,7 @@ UNIT_TESTS = [
     "testing.sources_tests",
     "testing.tests",
     "triton.tests",
+    "triton.programs_tests",
     "triton.hosting_tests",
     "verifying.tests",
 ]
@@ -44,6 +45,7 @@ PYTHON, PAGE, BENCHMARKS, LONG = "python", "page", "benchmarks", "long"
 # Tests that need Prometheus, a collector of OpenTelemetry, and Grafana's own description of dashboards.
 NEED_PROMETHEUS = ["prometheus_reads_a_run_and_answers_the_queries_of_the_dashboard", "promtool_finds_nothing_wrong_with_the_metrics"]
 NEED_ROTEL = ["a_collector_gets_the_metrics_and_a_trace_of_each_sequence_with_a_violation"]
+NEED_HYBRID = ["newer_front_ends_before_an_older_core_are_valid"]
 NEED_GRAFANA = ["the_dashboard_has_only_what_grafana_knows"]
 # What a filter begins with.
 NAMES = [*executables.ORDER, *executables.BENCHES, PYTHON, PAGE, BENCHMARKS, LONG]
@@ -65,6 +67,7 @@ OTLP = ["cargo", "test", "--locked", "--features", "otlp", "--test", "tool", "--
 OPTIONAL = [
     ("SEQUENCE_STRESS_SILERO", wheel.files, f"the Python package {wheel.SPECIFIERS[0]}", NEED_SILERO),
     ("SEQUENCE_STRESS_PROMETHEUS", watchers.prometheus, f"the Debian package {watchers.PROMETHEUS}", NEED_PROMETHEUS),
+    ("SEQUENCE_STRESS_FRONT_ENDS", lambda: programs.hybrid("26.08").options[1], f"Python {programs.FRONTEND_PYTHON}", NEED_HYBRID),
     ("SEQUENCE_STRESS_GRAFANA", watchers.grafana, f"the Python package {watchers.GRAFANA_SPECIFIERS[0]}", NEED_GRAFANA),
 ]
 # The same in the long form alone.

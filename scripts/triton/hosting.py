@@ -214,8 +214,9 @@ class Runtime:
 class Hosting:
     """A model repository as the server here serves it; with a fault, NAME[:WHEN], in each model in the host that can have it."""
 
-    def __init__(self, folder, fault=None, fault_seed=None):
-        self.folder = folder
+    def __init__(self, folder, fault=None, fault_seed=None, own=None):
+        """`own` is the folder of the server's own backends, if it has some: what they can run stays as it is."""
+        self.folder, self.own = folder, own
         self.fault = fault and fault.partition(":")[0]
         given = {"fault": fault, "fault_seed": fault_seed}
         self.planted = {name: str(value) for name, value in given.items() if fault and value is not None}
@@ -253,7 +254,7 @@ class Hosting:
 
     def take(self, model, config):
         name = backend(config)
-        if name in (PYTHON, native.NAME):
+        if name in (PYTHON, native.NAME) or (self.own and (self.own / name).is_dir()):
             self.as_they_are.append(model)
             self.backends.add(name)
         else:

@@ -71,9 +71,10 @@ def once(folder, make, home=HOME):
     return done
 
 
-def fetch_wheel(package, version, sha256, into):
-    """Unzips the one wheel of `package==version` into the folder `into`, after checking its SHA-256."""
-    with downloads.fetched([downloads.Wheel(package, version, sha256)], HOME) as (wheel,), zipfile.ZipFile(wheel) as archive:
+def fetch_wheel(package, version, sha256, into, python=None):
+    """Unzips the one wheel of `package==version` into the folder `into`, after checking its SHA-256; `python` is the version of Python
+    that it is for, if that is not this one."""
+    with downloads.fetched([downloads.Wheel(package, version, sha256, python)], HOME) as (wheel,), zipfile.ZipFile(wheel) as archive:
         archive.extractall(into)
 
 

@@ -1,6 +1,7 @@
 """Runs a real tritonserver on free loopback ports, with models that are written for it."""
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from running import Ports, ServerError, prepare_child
 
-from . import install, native, repository
+from . import native, programs, repository
 
 # A machine that is very busy is no reason to give up: a server that dies is seen at once.
 READY_SECONDS = 300
@@ -30,18 +31,17 @@ ALLOCATION_POOL_SIZE = 4096
 class Server:
     """A running tritonserver; a context manager that stops it whatever happens."""
 
-    def __init__(self, release, repository_options, python=False, allocation_pool=True, arguments=(), variables=None, given=None):
+    def __init__(self, program, repository_options, python=False, allocation_pool=True, arguments=(), variables=None, given=None):
         """`given` are the models to serve, if not those of the built-in table, which `repository_options` and `python` describe."""
-        self.release = release
+        self.program = program
+        self.release = program.name
         self.python = python
         self.given = given
         self.backends = given.backends if given else {repository.PYTHON if python else native.NAME}
-        self.wheel = install.server(release)
-        self.libraries = [self.wheel / "nvidia_pytriton.libs"]
+        self.libraries = list(program.libraries)
         if repository.PYTHON in self.backends:
-            self.python_backend = install.python_backend(release)
-            self.interpreter = install.model_python()
-            self.libraries.insert(0, install.python_library_folder())
+            self.python_backend = program.python()
+            self.libraries[:0] = self.python_backend.libraries
         if native.NAME in self.backends:
             self.native_backend = native.library()
         self.repository_options = repository_options
@@ -53,6 +53,10 @@ class Server:
         self.ports = None
         self.lines_before_ready = 0
         self.errors_before_restart = []
+
+    def label(self):
+        """What messages call it."""
+        return self.program.label
 
     def __enter__(self):
         self.scratch = Path(tempfile.mkdtemp(prefix="with-triton-"))
@@ -84,16 +88,19 @@ class Server:
         if self.given:
             self.given.write(folder)
         else:
-            repository.write(folder, self.python, self.release, **self.repository_options)
+            repository.write(folder, self.python, self.program.release, **self.repository_options)
 
     def _install_backends(self):
         """Makes the one folder that has to hold every backend."""
         backends = self.scratch / "backends"
         backends.mkdir()
-        if repository.PYTHON in self.backends:
-            (backends / repository.PYTHON).symlink_to(self.python_backend)
+        for own in self.program.backends.iterdir() if self.program.backends else ():
+            (backends / own.name).symlink_to(own)
+        if repository.PYTHON in self.backends and not (backends / repository.PYTHON).exists():
+            (backends / repository.PYTHON).symlink_to(self.python_backend.backend)
         if native.NAME in self.backends:
             # A copy, because the next build replaces the library while this server may still run.
+            (backends / native.NAME).unlink(missing_ok=True)
             (backends / native.NAME).mkdir()
             shutil.copy(self.native_backend, backends / native.NAME / native.LIBRARY)
 
@@ -115,16 +122,15 @@ class Server:
                 break
             if is_dead:
                 tail = "; ".join(self.log_tail(3))
-                print(f"with-triton: tritonserver {self.release} {self.death()} while it started: {tail}", file=sys.stderr)
+                print(f"with-triton: {self.label()} {self.death()} while it started: {tail}", file=sys.stderr)
             self.stop()
         problem = (self.errors() or self.log_tail(1) or ["it logged nothing"])[-1]
         what = self.death() or f"was not ready after {READY_SECONDS} s"
-        raise ServerError(f"tritonserver {self.release} {what}: {problem}")
+        raise ServerError(f"{self.label()} {what}: {problem}")
 
     def _spawn(self):
-        triton = self.wheel / "pytriton/tritonserver"
         command = [
-            str(triton / "bin/tritonserver"),
+            *self.program.words,
             f"--model-repository={self.scratch / 'models'}",
             f"--backend-directory={self.scratch / 'backends'}",
             f"--http-port={self.http_port}",
@@ -136,31 +142,40 @@ class Server:
             "--exit-timeout-secs=10",
             *self.arguments,
         ]
-        if self.release >= "23.10":
+        if self.program.release is None:
+            command.append("--allow-metrics=false")
+        elif self.program.release >= "23.10":
             command.append("--metrics-address=127.0.0.1")
         environment = dict(os.environ)
         libraries = [*self.libraries, *(self.given.libraries() if self.given else [])]
-        environment["LD_LIBRARY_PATH"] = ":".join(map(str, libraries))
+        # An installed server may need what was there.
+        before = [environment.get("LD_LIBRARY_PATH")] if self.program.backends else []
+        environment["LD_LIBRARY_PATH"] = ":".join(map(str, filter(None, [*libraries, *before])))
         environment.update(self.variables)
         if repository.PYTHON in self.backends:
             command.append(f"--backend-config=python,shm-region-prefix-name={self.shared_memory}")
             command.append(f"--backend-config=python,stub-timeout-seconds={STUB_SECONDS}")
-            environment["PATH"] = f"{self.interpreter / 'bin'}:{environment.get('PATH', '')}"
+            if self.python_backend.path:
+                environment["PATH"] = f"{self.python_backend.path}:{environment.get('PATH', '')}"
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, preexec_fn=prepare_child)
 
     def _wait_until_ready(self):
         deadline = time.monotonic() + READY_SECONDS
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
-                with opener.open(f"http://127.0.0.1:{self.http_port}/v2/health/ready", timeout=2) as answer:
+                with self.get("/v2/health/ready") as answer:
                     if answer.status == 200:
                         return True
             except OSError:
                 pass
             time.sleep(0.05)
         return False
+
+    def get(self, path):
+        """What the server answers at a path."""
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        return opener.open(f"http://127.0.0.1:{self.http_port}{path}", timeout=2)
 
     def restart(self):
         """Kills the server and starts it again, on the same ports; returns whether it is ready."""
@@ -224,6 +239,26 @@ class Server:
             "TRITON_PID": str(self.process.pid),
             "TRITON_RELEASE": self.release,
         }
+
+
+class NoModels:
+    """What a server serves that is only asked something."""
+
+    backends = frozenset()
+
+    def write(self, folder):
+        folder.mkdir()
+
+    def libraries(self):
+        return []
+
+
+def asked(program):
+    """The program with the release that its version stands for, which it is asked for where it is not known."""
+    if program.release:
+        return program
+    with Server(program, {}, arguments=["--model-control-mode=explicit"], given=NoModels()) as server, server.get("/v2") as answer:
+        return programs.told(program, json.loads(answer.read()).get("version", ""))
 
 
 def restarts_on_signal(triton, is_whole_again=lambda: True):

@@ -154,6 +154,9 @@ pub(crate) struct Found {
     /// The scenario's name or file.
     pub(crate) scenario: String,
     pub(crate) seed: Seed,
+    /// How the server was set: how long an execution takes, and the delay in its front end. Null where a command started the server.
+    #[serde(default)]
+    pub(crate) setting: Option<String>,
     /// The command line that holds the run again, against a server of this release.
     pub(crate) command: String,
 }

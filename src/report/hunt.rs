@@ -116,8 +116,12 @@ pub(super) fn text(finding: &Finding) -> String {
     lines.extend(death.as_ref().map(|death| format!("The server {death}.")));
     lines.push(format!("size: {size}"));
     lines.push(format!(
-        "found: release {}, {}, scenario {}, seed {}",
-        found.release, found.model, found.scenario, found.seed
+        "found: release {}, {}, scenario {}, seed {}{}",
+        found.release,
+        found.model,
+        found.scenario,
+        found.seed,
+        found.setting.as_ref().map_or_else(String::new, |setting| format!(", {setting}"))
     ));
     if !models.is_empty() {
         lines.push(format!("met with: {}; in {}", models.join(", "), scenarios.join(", ")));

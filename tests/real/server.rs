@@ -92,6 +92,23 @@ fn l0_is_valid_on_older_releases() {
 }
 
 #[test]
+#[ignore = "needs the front ends that SEQUENCE_STRESS_FRONT_ENDS names the release of: run scripts/test"]
+fn newer_front_ends_before_an_older_core_are_valid() {
+    let release = std::env::var("SEQUENCE_STRESS_FRONT_ENDS").expect("scripts/test says which front ends there are");
+    let server = Triton::start(&["--frontend", &release, "--idle-limit-ms", "1000"]);
+    let models = [&BOTH_STRATEGIES[..], &IMPLICIT].concat();
+    at_the_same_time(&models, |model| {
+        let result = stress(&server, model, SHORT, 11);
+        assert_eq!(result["verdict"], "valid", "{model}: {:#}", result["violations"]);
+        assert_eq!(result["server_counts"]["result"], "agrees", "{model}: {:#}", result["server_counts"]);
+        assert_eq!(result["slots_check"]["result"], "all-there", "{model}: {:#}", result["slots_check"]);
+        let version = result["server_version"].as_str().expect("it tells its version");
+        assert!(version.starts_with(&format!("hybrid-{release} ")), "{version}");
+    });
+    server.stop();
+}
+
+#[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn l0_is_valid_on_the_python_backend() {
     let server = Triton::python();

@@ -21,6 +21,7 @@ fn covered(release: &str, model: &str, scenario: &str, counts: [u64; 6]) -> Valu
 fn run(release: &str, seed: u64) -> Value {
     json!({
         "release": release, "model": "direct", "scenario": "ordering", "seed": seed,
+        "setting": "execution 20 ms, complete 5 ms",
         "command": format!("sequence-stress --scenario ordering -r {seed}"),
     })
 }
