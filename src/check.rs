@@ -283,9 +283,11 @@ impl Check<'_> {
             complete(&mut tally, footer);
         }
         let covered = Duration::from_nanos(self.covered);
+        let misses_server = self.explainer.misses_server();
         let scene = self.explainer.into_scene();
         let mut result = result(&header, self.footer.as_ref(), tally, (violations, scene), (covered, longest_wait));
         result.series = self.series;
+        result.miss_server_header(header.scenario.target.server_header.as_ref().filter(|_| misses_server));
         let is_whole = gaps == 0 && damage.is_none();
         let elapsed = result.elapsed.min(Duration::from_nanos(self.until) + MOST_AFTER_ENTRIES);
         result.thresholds = thresholds(self.gauges.conclude(elapsed), self.footer.as_ref(), is_whole);

@@ -42,7 +42,7 @@ use self::{
 pub use crate::recorder::{PastSecond, PatternCounts, Patterns, Violating};
 use crate::{
     frame::{HistoryPlan, HistoryWritten},
-    preflight::{Hints, Preflight},
+    preflight::{Hints, Note, Preflight},
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, accounting::Baseline},
     ranks::Lead,
     recorder::{Found, Series, Tally},
@@ -53,6 +53,7 @@ use oracle::{
 use wire::transport::{Client, GoAways};
 use workload::{
     conversation::Conversation,
+    header::HeaderName,
     scenario::{Measure, Scenario, Threshold},
     seed::Seed,
     share::Share,
@@ -350,6 +351,13 @@ struct Prepared {
 }
 
 impl RunResult {
+    /// Notes that no response had the header that names the server, where one was to have it.
+    pub(crate) fn miss_server_header(&mut self, name: Option<&HeaderName>) {
+        // Without a response nothing could have it.
+        let name = name.filter(|_| self.tally.total().completed > 0);
+        self.preflight.notes.extend(name.map(Note::no_server_header));
+    }
+
     /// Adds a violation that concerns the whole run; it is kept even where there is no room any more.
     fn add(&mut self, violation: Violation, observer: &mut dyn Observer) {
         let violation = if violation.explanations.is_empty() {

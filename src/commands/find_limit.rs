@@ -25,8 +25,8 @@ use crate::{
     limit::{Load, Range, Search, Trial},
     preflight::Preflight,
     report::{
-        Ended, Extent, Format, LimitResult, Summary, to_junit, write_limit_header, write_preflight, write_text,
-        write_trial,
+        Ended, Extent, Format, LimitResult, Summary, to_junit, write_limit_header, write_preflight, write_ranks,
+        write_text, write_trial,
     },
     run::{Observer, Progress, RunError, Setup},
 };
@@ -35,7 +35,7 @@ use reference::Server;
 use workload::{
     scenario::{Scenario, Source},
     seed::Seed,
-    share::Share,
+    share::{Share, reserved},
 };
 
 /// For how long iterations begin in each trial, where no flag says it.
@@ -218,7 +218,7 @@ impl Searching<'_> {
             golden: self.golden.clone(),
             pace: args.expect.pace,
             share: self.party.map_or(Share::WHOLE, Party::share),
-            lead: self.party.map(|party| party.lead(source.name(), &replay)),
+            lead: self.party.map(|party| party.lead(source.name(), &replay)).transpose()?,
             ..setup(&args.endpoint, server.as_ref(), scenario.clone(), seed)
         };
         check_measured(&setup)?;
@@ -229,6 +229,7 @@ impl Searching<'_> {
             trial: format!("trial {}, {}: ", self.trials.len() + 1, self.range.of.shown(load)),
             header: (self.range, Duration::from_secs(self.lasts.get())),
             of: (scenario.clone(), source.name().to_owned(), seed),
+            ranks: self.party.map(|party| (party.share().of.get(), reserved(&scenario))),
             saw_violation: Arc::clone(&self.saw_violation),
         };
         let ended = runtime()?.block_on(async {
@@ -261,6 +262,8 @@ struct Onlooker {
     trial: String,
     header: (Range, Duration),
     of: (Scenario, String, Seed),
+    /// How many ranks hold it, and which correlation IDs are theirs, where they are several.
+    ranks: Option<(u32, [u64; 2])>,
     saw_violation: Arc<AtomicBool>,
 }
 
@@ -271,6 +274,7 @@ impl Observer for Onlooker {
             let (range, lasts) = &self.header;
             print(|out| {
                 write_preflight(scenario, name, *seed, preflight, Extent::Usual, out)?;
+                self.ranks.map_or(Ok(()), |(of, ids)| write_ranks(of, ids, out))?;
                 write_limit_header(range, *lasts, out)
             });
         }

@@ -3,9 +3,10 @@
 use std::{
     cell::Cell,
     env, fs,
-    io::Write as _,
-    path::{Path, PathBuf},
+    io::{self, Write as _},
+    path::{self, Path, PathBuf},
     sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use tokio::runtime::{Builder, Runtime};
@@ -47,7 +48,10 @@ pub(super) struct Party {
     place: Place,
     members: Members,
     folder: PathBuf,
-    attempt: u32,
+    attempt: Attempt,
+    /// When the ranks met, in ms since 1970, and how many runs they have begun.
+    met_at_ms: u64,
+    runs: Cell<u32>,
     /// Whether a run was cut short because a rank was lost.
     lost_a_rank: Cell<bool>,
 }
@@ -71,12 +75,21 @@ pub(super) fn role(args: &RankArgs) -> Result<Role, CommandFailure> {
     let runtime = runtime.map_err(CommandFailure::could_not_test)?;
     let folder = args.folder(&place);
     let meeting = args.meeting(&place);
-    let attempt = if place.leads() { attempt(args, &place, &folder)? } else { 0 };
-    match runtime.block_on(join(&place, &meeting))? {
-        Joined::Leads(members) => {
-            Ok(Role::Leads(Party { runtime, place, members, folder, attempt, lost_a_rank: Cell::new(false) }))
+    let attempt = place.leads().then(|| Attempt::begin(args, &place, &folder)).transpose()?;
+    let joined = runtime.block_on(join(&place, &meeting)).inspect_err(|_| {
+        attempt.iter().for_each(Attempt::undo);
+    })?;
+    match (joined, attempt) {
+        (Joined::Leads(members), Some(attempt)) => {
+            // Each rank may have another folder to work in.
+            let folder = path::absolute(&folder).map_err(|error| cannot_write(&folder, &error))?;
+            let met_at_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+            let met_at_ms = u64::try_from(met_at_ms).unwrap_or(u64::MAX);
+            let (runs, lost_a_rank) = (Cell::new(0), Cell::new(false));
+            Ok(Role::Leads(Party { runtime, place, members, folder, attempt, met_at_ms, runs, lost_a_rank }))
         }
-        Joined::Follows(leader) => {
+        (Joined::Leads(_), None) => unreachable!("whoever leads counted its attempt"),
+        (Joined::Follows(leader), _) => {
             let followed = runtime.block_on(follow_all(&place, leader));
             // A disk that does not answer is not waited for.
             runtime.shutdown_background();
@@ -85,22 +98,44 @@ pub(super) fn role(args: &RankArgs) -> Result<Role, CommandFailure> {
     }
 }
 
-/// How often these ranks were started before, and says that they are started.
-fn attempt(args: &RankArgs, place: &Place, folder: &Path) -> Result<u32, CommandFailure> {
-    let path = folder.join(ATTEMPT);
-    let before = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u32>().ok());
-    let attempt = args.attempt.unwrap_or_else(|| before.map_or(0, |before| before + 1).max(place.restarts));
-    let written = fs::create_dir_all(folder).and_then(|()| write_whole(&path, |file| writeln!(file, "{attempt}")));
-    // What an earlier run left there would be taken for this one's.
-    let written = written
-        .and_then(|()| RankFile::in_folder(folder)?.iter().filter(|path| path.is_file()).try_for_each(fs::remove_file));
-    written.map_err(|error| {
-        CommandFailure::wrong_input(format!(
-            "cannot write {}: {error}; name another folder (--results DIR)",
-            path.display()
-        ))
-    })?;
-    Ok(attempt)
+/// How often these ranks were started before, by a file of their folder.
+struct Attempt {
+    path: PathBuf,
+    /// What the file said before.
+    before: Option<u32>,
+    number: u32,
+}
+
+impl Attempt {
+    /// Says that the ranks are started once more.
+    fn begin(args: &RankArgs, place: &Place, folder: &Path) -> Result<Self, CommandFailure> {
+        let path = folder.join(ATTEMPT);
+        let before = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u32>().ok());
+        let number = args.attempt.unwrap_or_else(|| before.map_or(0, |before| before + 1).max(place.restarts));
+        let attempt = Self { path, before, number };
+        let written = fs::create_dir_all(folder).and_then(|()| attempt.write(number));
+        written.map_err(|error| cannot_write(&attempt.path, &error))?;
+        Ok(attempt)
+    }
+
+    fn write(&self, number: u32) -> io::Result<()> {
+        write_whole(&self.path, |file| writeln!(file, "{number}"))
+    }
+
+    /// Nothing was sent, so it was none.
+    fn undo(&self) {
+        let _ = match self.before {
+            Some(before) => self.write(before),
+            None => fs::remove_file(&self.path),
+        };
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> CommandFailure {
+    CommandFailure::wrong_input(format!(
+        "cannot write {}: {error}; name another folder (--results DIR)",
+        path.display()
+    ))
 }
 
 impl Party {
@@ -112,10 +147,17 @@ impl Party {
         if let Some(why) = cannot_be_shared(&scenario) {
             return Err(CommandFailure::wrong_input(why));
         }
-        of_attempt(scenario, self.attempt).ok_or_else(|| {
+        if let Some(header) = scenario.target.headers.iter().find(|header| header.is_withheld_where_written()) {
+            let name = header.name();
+            return Err(CommandFailure::wrong_input(format!(
+                "rank 0 does not pass the value of header '{name}' on to other ranks: give -H '{name}: $VARIABLE', and export \
+                 VARIABLE for each rank"
+            )));
+        }
+        of_attempt(scenario, self.attempt.number).ok_or_else(|| {
             CommandFailure::wrong_input(format!(
                 "there are no correlation IDs left for attempt {}: set a smaller correlation_ids.first, or --attempt 0",
-                self.attempt
+                self.attempt.number
             ))
         })
     }
@@ -148,15 +190,25 @@ impl Party {
         self.place.share
     }
 
-    /// What a run is told of its ranks.
-    pub(super) fn lead(&self, scenario_name: &str, replay: &str) -> Lead {
+    /// What a run that begins now is told of its ranks. The first one takes the place of what earlier ranks left in the folder.
+    ///
+    /// # Errors
+    /// When that cannot be removed, in one line.
+    pub(super) fn lead(&self, scenario_name: &str, replay: &str) -> Result<Lead, CommandFailure> {
+        let number = self.runs.replace(self.runs.get() + 1);
+        if number == 0 {
+            let remove = |path: &PathBuf| fs::remove_file(path).map_err(|error| cannot_write(path, &error));
+            let files = RankFile::in_folder(&self.folder).map_err(|error| cannot_write(&self.folder, &error))?;
+            files.iter().filter(|path| path.is_file()).try_for_each(remove)?;
+        }
         let about = About {
             run_id: any_name(),
-            attempt: self.attempt,
+            attempt: self.attempt.number,
+            order: (self.met_at_ms, number),
             scenario_name: scenario_name.to_owned(),
             replay: replay.to_owned(),
         };
-        Lead { members: self.members.clone(), about, results: self.folder.clone() }
+        Ok(Lead { members: self.members.clone(), about, results: self.folder.clone() })
     }
 
     /// Writes what rank 0 measured and found.
@@ -173,7 +225,9 @@ impl Party {
         self.runtime.block_on(self.members.dismiss(is_whole));
         if is_whole {
             // No sequence of this attempt lives on.
-            let _ = fs::remove_file(self.folder.join(ATTEMPT));
+            let _ = fs::remove_file(&self.attempt.path);
+        } else if self.runs.get() == 0 {
+            self.attempt.undo();
         }
     }
 }
@@ -194,7 +248,7 @@ async fn follow_all(place: &Place, mut leader: Leader) -> Result<u8, CommandFail
             }
             Err(why) => format!("what this rank measured is lost: {why}"),
         };
-        CommandFailure { exit_code: UNKNOWN, problem: format!("rank {rank}: rank 0 is gone ({why}); {where_it_is}") }
+        CommandFailure { exit_code: UNKNOWN, problem: format!("rank {rank}: {why}; {where_it_is}") }
     };
     loop {
         let said = tokio::select! {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Hints;
 use wire::transport::CallError;
-use workload::said::said;
+use workload::{header::HeaderName, said::said};
 
 /// A part of the protocol, as the preflight found it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -105,6 +105,13 @@ pub enum Note {
 }
 
 impl Note {
+    /// That no response had the header that names the server.
+    pub(crate) fn no_server_header(name: &HeaderName) -> Self {
+        Self::NotChecked(format!(
+            "which server answered: no response carried the header '{name}' (--server-header); have each server or the load balancer set it"
+        ))
+    }
+
     /// One for each of these hints.
     pub(super) fn not_used(hints: &Hints) -> impl Iterator<Item = Self> {
         said(hints, &Hints::default()).into_iter().map(|(hint, value)| Self::NotUsed { hint, value })

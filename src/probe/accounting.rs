@@ -53,7 +53,8 @@ impl Baseline {
         Self(match stood_still(client, model, quiet, Duration::ZERO).await {
             Ok((before, after)) if before.counted == after.counted => Ok(after),
             Ok((before, after)) => Err(format!(
-                "somebody else uses the model: its counts rose by {} before the run",
+                "somebody else uses the model, or the endpoint leads to several servers (--replicas): the counts changed by {} \
+                 before the run",
                 after.counted.success.abs_diff(before.counted.success)
             )),
             Err(error) => Err(unreadable(&error)),
@@ -214,13 +215,14 @@ impl PendingRequests {
     /// Waits until no request is pending, as long as statistics may take to settle. `excuse` is why the count would tell nothing.
     pub(crate) async fn look(site: Site<'_>, tally: &Tally, excuse: Option<String>) -> Self {
         let Site { scenario, access, preflight, .. } = site;
+        let servers = scenario.target.servers().len();
+        if servers > 1 {
+            return Self::NotChecked { why: format!("metrics are of one server, and there are {servers}") };
+        }
         let Some(metrics) = &scenario.target.metrics else {
             return Self::NotChecked { why: "the server's metrics are not known (--metrics-url)".to_owned() };
         };
-        let servers = scenario.target.servers().len();
-        let of_one =
-            (servers > 1).then(|| format!("the metrics (--metrics-url) are of one server, and there are {servers}"));
-        if let Some(why) = of_one.or(excuse) {
+        if let Some(why) = excuse {
             return Self::NotChecked { why };
         }
         let (model, limit) = (&scenario.target.model, scenario.limits.connect_ms.duration());

@@ -170,8 +170,8 @@ pub(super) struct RankName {
     #[serde(flatten)]
     form: Form,
     pub(super) run_id: String,
+    pub(super) order: (u64, u32),
     pub(super) share: Share,
-    pub(super) origin: Origin,
 }
 
 impl RankName {
@@ -195,6 +195,10 @@ impl RankName {
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
+    // A pipe that nobody writes would be waited for without a limit.
+    if !path.is_file() {
+        return Err(format!("{} is no file", path.display()));
+    }
     let text = fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     serde_json::from_slice(&text).map_err(|error| format!("{} is no file of a rank: {error}", path.display()))
 }

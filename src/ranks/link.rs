@@ -2,9 +2,11 @@
 
 use std::{io, path::PathBuf, time::Duration};
 
-use futures_util::{SinkExt as _, StreamExt as _};
+use futures_util::StreamExt as _;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use socket2::SockRef;
 use tokio::{
+    io::AsyncWriteExt as _,
     net::{
         TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
@@ -15,7 +17,7 @@ use tokio::{
 };
 use tokio_util::{
     bytes::{Bytes, BytesMut},
-    codec::{FramedRead, FramedWrite, LengthDelimitedCodec},
+    codec::{Encoder as _, FramedRead, LengthDelimitedCodec},
     task::AbortOnDropHandle,
 };
 
@@ -37,6 +39,11 @@ const OF_MEMBER_MAX: usize = 64 << 20;
 const OF_STRANGER_MAX: usize = 64 << 10;
 /// Who says nothing for so long is lost.
 pub(crate) const SILENCE: Duration = Duration::from_secs(8);
+/// How long it takes to read what came already.
+const ALREADY_THERE: Duration = Duration::from_millis(500);
+/// How much of a frame has to be taken within [`SILENCE`], and how much of what is sent the system keeps: a slow link is no silent one.
+const PIECE: usize = 16 << 10;
+const KEPT_BY_SYSTEM: usize = 256 << 10;
 /// How many frames may wait to be sent. Whoever has more waits.
 const FRAMES: usize = 64;
 /// What a frame begins with.
@@ -62,6 +69,8 @@ pub struct About {
     pub run_id: String,
     /// How often these ranks were started before.
     pub attempt: u32,
+    /// When the ranks met, in ms since 1970 by the clock of rank 0, and how many runs they had held before this one.
+    pub order: (u64, u32),
     /// The scenario's name.
     pub scenario_name: String,
     /// The command line that sends the same again.
@@ -201,7 +210,12 @@ pub(super) struct Inbox {
 
 impl Inbox {
     async fn frame(&mut self, limit: Duration) -> Result<BytesMut, String> {
-        match timeout_at(self.heard_at + limit, self.frames.next()).await {
+        let read = match timeout_at(self.heard_at + limit, self.frames.next()).await {
+            // If it was this process that stood still, what the other one said meanwhile is there.
+            Err(_) => timeout(ALREADY_THERE, self.frames.next()).await,
+            read => read,
+        };
+        match read {
             Ok(Some(Ok(frame))) => {
                 self.heard_at = Instant::now();
                 Ok(frame)
@@ -244,17 +258,26 @@ pub(super) fn opened(connection: TcpStream) -> io::Result<(Inbox, Outbox, JoinHa
 
 fn halves(connection: TcpStream, longest: usize) -> io::Result<(Inbox, Outbox, JoinHandle<()>)> {
     connection.set_nodelay(true)?;
+    SockRef::from(&connection).set_send_buffer_size(KEPT_BY_SYSTEM)?;
     let (read, write) = connection.into_split();
     let (sender, receiver) = mpsc::channel(FRAMES);
-    let sending = tokio::spawn(send_all(FramedWrite::new(write, codec(OF_LEADER_MAX)), receiver));
+    let sending = tokio::spawn(send_all(write, receiver));
     Ok((Inbox { frames: FramedRead::new(read, codec(longest)), heard_at: Instant::now() }, Outbox(sender), sending))
 }
 
-async fn send_all(mut writer: FramedWrite<OwnedWriteHalf, LengthDelimitedCodec>, mut frames: mpsc::Receiver<Bytes>) {
+async fn send_all(mut writer: OwnedWriteHalf, mut frames: mpsc::Receiver<Bytes>) {
+    let mut codec = codec(OF_LEADER_MAX);
+    let mut framed = BytesMut::new();
     while let Some(frame) = frames.recv().await {
-        // Who takes nothing for so long is lost, which the reader says.
-        if !matches!(timeout(SILENCE, writer.send(frame)).await, Ok(Ok(()))) {
+        framed.clear();
+        if codec.encode(frame, &mut framed).is_err() {
             return;
+        }
+        for piece in framed.chunks(PIECE) {
+            // Who takes nothing for so long is lost, which the reader says.
+            if !matches!(timeout(SILENCE, writer.write_all(piece)).await, Ok(Ok(()))) {
+                return;
+            }
         }
     }
 }

@@ -60,8 +60,8 @@ pub struct Members(Arc<Inner>);
 struct Inner {
     members: Vec<Member>,
     said: Mutex<mpsc::Receiver<(usize, Said)>>,
-    /// Has something for each time that one of them was interrupted.
-    interrupts: Mutex<mpsc::Receiver<()>>,
+    /// Has the place of one of them for each time that it was interrupted.
+    interrupts: Mutex<mpsc::Receiver<usize>>,
     /// Those that are gone, with the reason.
     lost: Locked<BTreeMap<usize, String>>,
 }
@@ -97,7 +97,7 @@ impl Members {
         let (sender, mut arriving) = mpsc::channel(16);
         let door = tokio::spawn(open_door(listener, Arc::clone(&token), of, sender));
         let (said, mut received) = mpsc::channel(MESSAGES);
-        let (interrupted, interrupts) = mpsc::channel(1);
+        let (interrupted, mut interrupts) = mpsc::channel(MESSAGES);
         let mut all: BTreeMap<u32, Member> = BTreeMap::new();
         while all.len() + 1 < of.get() as usize {
             tokio::select! {
@@ -118,6 +118,12 @@ impl Members {
                     let why = missing(of, &all, limit);
                     send_away(all, &mut received, &why).await;
                     return Err(RankError::CouldNotMeet(why));
+                }
+                Some(index) = interrupts.recv() => {
+                    door.abort();
+                    let why = format!("rank {} was interrupted before all ranks had come; nothing was sent", index + 1);
+                    send_away(all, &mut received, &why).await;
+                    return Err(RankError::Refused(why));
                 }
             }
         }
@@ -147,10 +153,11 @@ impl Members {
         (index, said)
     }
 
-    /// One of them was interrupted.
-    pub(crate) async fn interrupted(&self) {
-        if self.0.interrupts.lock().await.recv().await.is_none() {
-            std::future::pending::<()>().await;
+    /// The place of the next one that is interrupted.
+    pub(crate) async fn interrupted(&self) -> usize {
+        match self.0.interrupts.lock().await.recv().await {
+            Some(index) => index,
+            None => std::future::pending().await,
         }
     }
 
@@ -184,6 +191,11 @@ impl Members {
 }
 
 impl Member {
+    /// Tells a rank that it is given up, if it takes that at once.
+    pub(crate) fn give_up(&self, why: &str) {
+        self.outbox.try_say(&FromLeader::Refused { why: format!("rank 0 gave this rank up: {why}") });
+    }
+
     /// Says something, if the rank takes it within the time after which it is lost anyway.
     pub(crate) async fn say(&self, message: &FromLeader) {
         let _ = timeout(SILENCE, self.outbox.say(message)).await;
@@ -289,6 +301,9 @@ fn refusal(hello: &Hello, token: &str, of: NonZeroU32) -> Option<String> {
             share.rank, share.of
         ));
     }
+    if share.rank >= of.get() {
+        return Some(format!("there is no rank {} of {of}: number the ranks from 0 on", share.rank));
+    }
     (share.rank == 0).then(|| "there is a rank 0 already: number the ranks from 0 on, each once".to_owned())
 }
 
@@ -305,13 +320,13 @@ async fn measured(inbox: &mut Inbox, outbox: &Outbox) -> Option<Offset> {
 }
 
 /// Hands on what a rank says, until it is gone.
-async fn listen(index: usize, mut inbox: Inbox, said: mpsc::Sender<(usize, Said)>, interrupted: mpsc::Sender<()>) {
+async fn listen(index: usize, mut inbox: Inbox, said: mpsc::Sender<(usize, Said)>, interrupted: mpsc::Sender<usize>) {
     loop {
         let what = match inbox.envelope(SILENCE).await {
             Ok(Envelope::Said(FromMember::Pong { .. })) => continue,
             Ok(Envelope::Said(FromMember::Interrupted)) => {
-                // One is as good as several.
-                let _ = interrupted.try_send(());
+                // So many that nobody heeds are as good as one more.
+                let _ = interrupted.try_send(index);
                 continue;
             }
             Ok(Envelope::Said(message)) => Said::Message(message),

@@ -1,6 +1,6 @@
 //! The files of ranks, put together to the result of their run.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use super::{
     RankFile,
@@ -13,6 +13,9 @@ use crate::{
 };
 use oracle::{VIOLATIONS_KEPT, history::Scene};
 use workload::share::reserved;
+
+/// Why nothing is known of a rank without a file.
+const MISSING: &str = "its file is missing";
 
 /// What the files of ranks come to.
 #[derive(Debug)]
@@ -28,7 +31,7 @@ pub struct Merged {
 }
 
 /// Puts the files of ranks together, one after the other, so that many of them need no more memory than few. Those of several runs are not
-/// put together: the run of rank 0 counts, or, without it, the one that began last. What is no file of a rank is a remark.
+/// put together: the one that began last counts. What is no file of a rank is a remark.
 ///
 /// # Errors
 /// When there is no file.
@@ -42,32 +45,39 @@ pub fn merged(paths: &[PathBuf]) -> Result<Merged, String> {
             Err(problem) => remarks.push(problem),
         }
     }
-    let newest = |(name, _): &&(RankName, &PathBuf)| (name.share.rank == 0, name.origin.started());
-    let run_id = named.iter().max_by_key(newest).ok_or("there is no file of a rank")?.0.run_id.clone();
+    let none = |remarks: &[String]| format!("there is no file of a rank: {}", remarks.join("; "));
+    let Some((RankName { run_id, order, .. }, _)) = named.iter().max_by_key(|(name, _)| name.order) else {
+        return Err(none(&remarks));
+    };
+    let (run_id, order) = (run_id.clone(), *order);
     let (mut its, others): (Vec<_>, Vec<_>) = named.into_iter().partition(|(name, _)| name.run_id == run_id);
-    let left_out =
-        |(name, _): &(RankName, _)| format!("the file of rank {} is left out: it is of another run", name.share.rank);
+    let left_out = |(name, path): &(RankName, &PathBuf)| {
+        let run = if name.order.0 == order.0 { "an earlier run of these ranks" } else { "another run" };
+        format!("{} is left out: it is of {run}", path.display())
+    };
     remarks.extend(others.iter().map(left_out));
+    let mut ranks_there = BTreeSet::new();
+    its.retain(|(name, path)| {
+        let is_first = ranks_there.insert(name.share.rank);
+        if !is_first {
+            remarks.push(format!("{} is left out: there is another file of rank {}", path.display(), name.share.rank));
+        }
+        is_first
+    });
     its.sort_by_key(|(name, _)| name.share.rank);
-    let mut its = its.into_iter().map(|(_, path)| RankFile::read(path));
-    let mut first = its.next().ok_or("there is no file of a rank")??;
+    let mut unreadable = Vec::new();
+    let mut its = its.into_iter().filter_map(|(_, path)| RankFile::read(path).map_err(|why| unreadable.push(why)).ok());
+    let Some(mut first) = its.next() else {
+        drop(its);
+        return Err(none(&[remarks, unreadable].concat()));
+    };
     let conclusion = first.end.take();
     let mut ranks = Ranks::of_files(&first, conclusion.as_deref());
     let mut result = of_rank(&first, conclusion.as_deref());
     for file in its {
-        let file = match file {
-            Ok(file) if file.share.of == first.share.of && file.seed == first.seed => file,
-            Ok(file) => {
-                return Err(format!(
-                    "the files of rank {} and {} are not of one run",
-                    first.share.rank, file.share.rank
-                ));
-            }
-            Err(problem) => {
-                remarks.push(problem);
-                continue;
-            }
-        };
+        if file.share.of != first.share.of || file.seed != first.seed {
+            return Err(format!("the files of rank {} and {} are not of one run", first.share.rank, file.share.rank));
+        }
         ranks.add(&file, conclusion.as_deref());
         result.add_part(&file.part);
         result.iterations += file.part.iterations;
@@ -77,6 +87,14 @@ pub fn merged(paths: &[PathBuf]) -> Result<Merged, String> {
             result.violations.truncate(VIOLATIONS_KEPT);
             result.series.add_all(&file.series);
         }
+    }
+    remarks.extend(unreadable);
+    let was_compared = conclusion.is_some() && !matches!(result.accounting, Accounting::NotCheckable { .. });
+    if was_compared && ranks.ranks.iter().any(|rank| rank.lost.as_deref() == Some(MISSING)) {
+        remarks.push(
+            "rank 0 compared the server's counts with what all ranks sent; the table is without missing files"
+                .to_owned(),
+        );
     }
     ranks.measure_skew();
     result.ranks = Some(ranks);
@@ -97,7 +115,7 @@ impl Ranks {
     fn of_files(first: &RankFile, conclusion: Option<&Conclusion>) -> Self {
         let missing = |number: u32| {
             let said = conclusion.and_then(|its| its.ranks.ranks.get(number as usize)).cloned().unwrap_or_default();
-            Rank { lost: said.lost.clone().or_else(|| Some("its file is missing".to_owned())), ..said }
+            Rank { lost: said.lost.clone().or_else(|| Some(MISSING.to_owned())), ..said }
         };
         let mut ranks = Self {
             run_id: first.about.run_id.clone(),

@@ -77,6 +77,7 @@ pub(crate) struct Collector {
     began: Instant,
     /// The latest that was taken in.
     latest: Nanos,
+    lost_entries: u64,
     /// Of the violations that only all contexts together show, by kind.
     of_all: BTreeMap<ViolationKind, u64>,
 }
@@ -99,6 +100,10 @@ pub(crate) struct Together {
     pub(crate) of_all: BTreeMap<ViolationKind, u64>,
     /// Who had the slots while a START waited longest for one.
     pub(crate) longest_wait: Option<LongestWait>,
+    /// Whether steps may have gone to several servers, and nothing tells which of them answered one.
+    pub(crate) misses_server: bool,
+    /// Entries that nobody looked at, because this process did not keep up.
+    pub(crate) lost_entries: u64,
 }
 
 impl Collector {
@@ -124,6 +129,7 @@ impl Collector {
             seen,
             began: Instant::now(),
             latest: 0,
+            lost_entries: 0,
             of_all: BTreeMap::new(),
         }
     }
@@ -195,7 +201,9 @@ impl Collector {
         self.seconds.leave_offered(self.occupancy.offered());
         self.accuse(Vec::new());
         while self.hand_on(true) {}
-        if let (Some(spool), lost @ 1..) = (&mut self.spool, self.batches.lost_at_end()) {
+        let lost = self.batches.lost_at_end();
+        self.lost_entries += lost;
+        if let Some(spool) = self.spool.as_mut().filter(|_| lost > 0) {
             spool.gap(lost, self.latest);
         }
         let together = self.together();
@@ -206,7 +214,8 @@ impl Collector {
     /// What all contexts together have shown so far.
     fn together(&self) -> Together {
         let (reached, longest_wait) = (self.occupancy.reached(), self.occupancy.longest_wait());
-        Together { reached, of_all: self.of_all.clone(), longest_wait }
+        let (misses_server, lost_entries) = (self.explainer.misses_server(), self.lost_entries);
+        Together { reached, of_all: self.of_all.clone(), longest_wait, misses_server, lost_entries }
     }
 
     fn take_in(&mut self, Batch { gap, entries, violations, bytes }: Batch) {
@@ -222,6 +231,7 @@ impl Collector {
             }
         }
         if let Some(gap) = gap {
+            self.lost_entries += gap.lost;
             self.occupancy.forget();
             self.explainer.gap(gap.since, gap.until);
         }

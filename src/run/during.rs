@@ -98,9 +98,10 @@ impl Prepared {
             return Err(RunError::Ranks(format!("{why}; nothing was sent")));
         }
         let tally = done.map_err(|why| shared.ran_short().map_or(RunError::Endpoint(why), RunError::Resources))?;
+        let lost_entries = together.lost_entries;
         let counted = Counted { tally, together, scene };
         let mut result = course.concluded(counted, phases.unwrap_or_default(), elapsed, observer);
-        team.conclude(&mut result);
+        team.conclude(&mut result, lost_entries);
         Ok(Driven { result, withheld, history })
     }
 }
@@ -249,19 +250,20 @@ impl<'r> Course<'r> {
     /// A result of what was counted, in which nothing was looked at after the run, for this reason; and the violations that are not in it.
     fn result(
         &self,
-        Counted { mut tally, together: Together { reached, of_all, longest_wait }, scene }: Counted,
+        Counted { mut tally, together, scene }: Counted,
         Conducted { spans: phases, broken_off }: Conducted,
         elapsed: Duration,
         why: &str,
     ) -> (RunResult, Vec<Violation>) {
         let Self { shared, watched, beside, .. } = self;
+        let Together { reached, of_all, longest_wait, misses_server, .. } = together;
         tally.reached.add(&reached);
         count_others(&mut tally, beside, of_all);
         let mut memory = self.memory;
         memory.look_at_end();
         let concluded = watched.clone().conclude(shared.clock.now(), &shared.progress(), elapsed);
         let Concluded { health, series, thresholds, left } = concluded;
-        let result = RunResult {
+        let mut result = RunResult {
             origin: shared.origin.clone(),
             preflight: shared.preflight.clone(),
             accounting: Accounting::NotCheckable { why: "the server's statistics cannot be read".to_owned() },
@@ -292,6 +294,7 @@ impl<'r> Course<'r> {
             ranks: None,
             own: None,
         };
+        result.miss_server_header(shared.setup.scenario.target.server_header.as_ref().filter(|_| misses_server));
         (result, left)
     }
 }

@@ -1,6 +1,14 @@
 //! A rank's share of a run that another rank leads.
 
-use std::{path::PathBuf, sync::Arc, thread, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use tokio::{
@@ -18,7 +26,7 @@ use super::{
 };
 use crate::{
     preflight::{Preflight, RunLimits},
-    ranks::{FromLeader, FromMember, Leader, Order, Outbox, RankFile},
+    ranks::{FromLeader, FromMember, Leader, Order, Outbox, RankFile, SILENCE},
     recorder::{BATCHES, BYTES, Batches, Tally, Taps, Together},
 };
 use oracle::{
@@ -98,7 +106,7 @@ pub async fn follow(
     let ids = Arc::clone(&shared);
     let id = move |ContextId { worker, context }| correlation_id(&ids.setup.scenario, worker, context);
     let (taps, batches) = Taps::new(id, BATCHES, BYTES);
-    let relayed = relay(batches, outbox.clone());
+    let mut relay = Relay::start(batches, outbox.clone());
     let (abort, aborted) = watch::channel(false);
     let mut joined = match work(&shared, &taps, &aborted) {
         Ok(joined) => joined,
@@ -117,11 +125,15 @@ pub async fn follow(
                 }
                 Ok(FromLeader::Stop | FromLeader::Done { .. }) => shared.gate.stop(),
                 Ok(FromLeader::Abort) => _ = abort.send_replace(true),
-                Ok(_) => {}
-                Err(why) => {
+                Ok(FromLeader::Refused { why }) => {
                     orphaned = Some(why);
                     shared.gate.stop();
                 }
+                Err(why) => {
+                    orphaned = Some(format!("rank 0 is gone ({why})"));
+                    shared.gate.stop();
+                }
+                Ok(_) => {}
             },
             () = shared.gate.ready(), if !is_ready => {
                 is_ready = true;
@@ -145,7 +157,7 @@ pub async fn follow(
     };
     // Where a thread failed the others have nothing to wait for.
     abort.send_replace(done.is_err());
-    let relayed = tokio::time::timeout(RELAYING, relayed).await.ok().and_then(Result::ok).unwrap_or_default();
+    let relayed = relay.end().await;
     let tally = match done {
         Ok(tally) => tally,
         Err(why) => return failed(shared.ran_short().unwrap_or(why)).await,
@@ -189,22 +201,44 @@ struct Relayed {
 }
 
 /// Sends what the threads hand over, on a thread of its own. Where rank 0 does not keep up, the threads lose entries, which are counted.
-fn relay(batches: Batches, outbox: Outbox) -> oneshot::Receiver<Relayed> {
-    let (done, relayed) = oneshot::channel();
-    thread::spawn(move || {
-        let mut relayed = Relayed::default();
-        while let Some(batch) = batches.wait() {
-            let room = VIOLATIONS_KEPT - relayed.violations.len();
-            relayed.violations.extend(batch.violations.iter().take(room).cloned());
-            if !outbox.send_batch(&batch) {
-                relayed.lost_entries += batch.entries.len() as u64;
+struct Relay {
+    /// Whether to send nothing more, and to count what is left.
+    gives_up: Arc<AtomicBool>,
+    done: oneshot::Receiver<Relayed>,
+}
+
+impl Relay {
+    fn start(batches: Batches, outbox: Outbox) -> Self {
+        let (sender, done) = oneshot::channel();
+        let gives_up = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&gives_up);
+        thread::spawn(move || {
+            let mut relayed = Relayed::default();
+            while let Some(batch) = batches.wait() {
+                let room = VIOLATIONS_KEPT - relayed.violations.len();
+                relayed.violations.extend(batch.violations.iter().take(room).cloned());
+                relayed.lost_entries += batch.lost();
+                if told.load(Relaxed) || !outbox.send_batch(&batch) {
+                    relayed.lost_entries += batch.entries.len() as u64;
+                }
             }
+            relayed.lost_entries += batches.lost_at_end();
+            // Nobody waits for it where the run was given up.
+            let _ = sender.send(relayed);
+        });
+        Self { gives_up, done }
+    }
+
+    /// What passed, when the threads hand over nothing more. What rank 0 does not take within a while is lost, and counted.
+    async fn end(&mut self) -> Relayed {
+        for limit in [RELAYING, SILENCE] {
+            if let Ok(relayed) = tokio::time::timeout(limit, &mut self.done).await {
+                return relayed.unwrap_or_default();
+            }
+            self.gives_up.store(true, Relaxed);
         }
-        relayed.lost_entries += batches.lost_at_end();
-        // Nobody waits for it where the run was given up.
-        let _ = done.send(relayed);
-    });
-    relayed
+        Relayed::default()
+    }
 }
 
 /// What this rank has measured so far, and to whom it tells that.
@@ -322,12 +356,14 @@ impl OwnShare {
         self.tell_whether_the_server_is_gone(shared).await;
         self.outbox.say(&FromMember::Progress(Box::new(shared.own_progress()))).await;
         let Relayed { violations, lost_entries } = relayed;
+        // Without rank 0 nobody looks at entries, and all that they show alone is known.
+        let lost_entries = if orphaned.is_none() { lost_entries } else { 0 };
         let facts = ModelFacts::of(&shared.preflight.model);
         let violations = violations.into_iter().map(|violation| explained_alone(violation, &facts)).collect();
         let part = Part { lost_entries, ..self.part(shared, tally) };
         match &orphaned {
             // It may stand still, and wonder later.
-            Some(why) => _ = self.outbox.try_say(&FromMember::Failed { why: format!("it gave rank 0 up: {why}") }),
+            Some(why) => _ = self.outbox.try_say(&FromMember::Failed { why: format!("it went on alone: {why}") }),
             None => self.outbox.say(&FromMember::Ended(Box::new(part.clone()))).await,
         }
         let file = RankFile { part, violations, complete: orphaned.is_none(), ..self.file.clone() };

@@ -1,6 +1,6 @@
 //! The other ranks of a run, as the one that leads them drives it: threads that are far away.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use tokio::{sync::mpsc, time::Instant};
@@ -47,22 +47,44 @@ struct State {
     lost: Option<String>,
 }
 
-/// Brings the interrupts of this rank, and, where it leads others, theirs.
+/// Brings the interrupts of this rank, and, where it leads others, theirs. Whoever interrupts a run may tell each rank, one after the
+/// other: that is one interrupt, and another one comes when a rank is told again.
 pub(super) fn of_any_rank(mut own: mpsc::Receiver<()>, lead: Option<&Lead>) -> mpsc::Receiver<()> {
     let Some(members) = lead.map(|lead| lead.members.clone()) else { return own };
     let (sender, interrupts) = mpsc::channel(1);
     tokio::spawn(async move {
+        let mut times = Times::default();
         loop {
-            tokio::select! {
+            let rank = tokio::select! {
                 () = sender.closed() => return,
-                Some(()) = own.recv() => {}
-                () = members.interrupted() => {}
+                Some(()) = own.recv() => 0,
+                index = members.interrupted() => members.all().get(index).map_or(0, |member| member.rank),
+            };
+            if times.is_one_more(rank) {
+                // One that is not heeded so far is as good as two.
+                let _ = sender.try_send(());
             }
-            // One that is not heeded so far is as good as two.
-            let _ = sender.try_send(());
         }
     });
     interrupts
+}
+
+/// How often each rank was interrupted.
+#[derive(Default)]
+struct Times {
+    of: BTreeMap<u32, u32>,
+    most: u32,
+}
+
+impl Times {
+    /// Counts an interrupt of a rank. Whether no rank was interrupted as often before.
+    fn is_one_more(&mut self, rank: u32) -> bool {
+        let times = self.of.entry(rank).or_default();
+        *times += 1;
+        let is_more = *times > self.most;
+        self.most = self.most.max(*times);
+        is_more
+    }
 }
 
 impl<'r> Team<'r> {
@@ -153,8 +175,7 @@ impl<'r> Team<'r> {
                 FromMember::Ended(part) => {
                     shared.snapshots.leave_last(place, part.tally.clone());
                     shared.glances.leave_last(place, Patterns::of(&part.tally));
-                    let lost_entries = part.lost_entries + state.part.lost_entries;
-                    state.part = Part { lost_entries, ..*part };
+                    state.part = *part;
                     state.finish();
                     shared.others.end(index);
                 }
@@ -167,7 +188,9 @@ impl<'r> Team<'r> {
     /// A rank is gone: the run cannot be whole any more, and ends.
     fn lose(&mut self, index: usize, why: &str) {
         let Some(lead) = self.lead else { return };
-        let rank = lead.members.all()[index].rank;
+        let member = &lead.members.all()[index];
+        let rank = member.rank;
+        member.give_up(why);
         if !self.has_begun {
             self.failure.get_or_insert_with(|| format!("rank {rank} was lost before the run began: {why}"));
         }
@@ -242,9 +265,14 @@ impl<'r> Team<'r> {
     }
 
     /// Adds what the others measured to what this rank did.
-    pub(super) fn conclude(self, result: &mut RunResult) {
+    /// `lost_entries` is how many nobody looked at here, those of other ranks included.
+    pub(super) fn conclude(self, result: &mut RunResult, lost_entries: u64) {
         let Some(Lead { members, about, .. }) = self.lead else { return };
-        let own = result.own_part(self.shared.own_progress().iterations);
+        let relayed: u64 = self.states.iter().map(|state| state.part.lost_entries).sum();
+        let own = Part {
+            lost_entries: lost_entries.saturating_sub(relayed),
+            ..result.own_part(self.shared.own_progress().iterations)
+        };
         let here = Rank::of(host_name(), &own, Some(0).filter(|_| self.has_begun));
         let mut ranks = Ranks {
             run_id: about.run_id.clone(),
@@ -270,7 +298,8 @@ impl State {
     fn finish(&mut self) {
         self.has_ended = true;
         if let Some(tap) = self.tap.take() {
-            tap.finish();
+            // It may wait for a disk.
+            tokio::task::spawn_blocking(move || tap.finish());
         }
     }
 }
@@ -294,5 +323,17 @@ fn order(shared: &Shared, lead: &Lead) -> Order {
         preflight: shared.preflight.clone(),
         turn: shared.preflight.model.turn,
         golden: file,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Times;
+
+    #[test]
+    fn an_interrupt_that_reaches_each_rank_is_one() {
+        let mut times = Times::default();
+        let heeded: Vec<_> = [2, 0, 1, 0, 1, 2, 2].map(|rank| times.is_one_more(rank)).into();
+        assert_eq!(heeded, [true, false, false, true, false, false, true]);
     }
 }

@@ -144,14 +144,20 @@ fn a_sequence_that_reaches_two_servers_is_told_with_both() {
 
 #[test]
 fn where_nothing_tells_the_server_a_rejection_may_be_a_split() {
-    let servers = [server(None, &[]), server(None, &[])];
-    let turns = Turns::of(servers.each_ref().map(|server| server.address));
-    let result = run(scenario(Some(turns.address.into()), GrpcStream, &list(&servers), None));
-    let result = result.expect("the servers can be tested");
-    assert!(!result.tally.violations.contains_key(&ViolationKind::SequenceSplit), "nothing tells that for certain");
-    let rejected = result.violations.iter().find(|its| its.kind == ViolationKind::SpuriousStartError);
-    let explanation = rejected.and_then(|its| its.explanations.first()).expect("a cause");
-    assert_eq!(explanation.cause, Cause::SequenceSplit);
+    // A header that no response has tells nothing either.
+    for header in [None, Some("x-nope")] {
+        let servers = [server(Some("one"), &[]), server(Some("two"), &[])];
+        let turns = Turns::of(servers.each_ref().map(|server| server.address));
+        let result = run(scenario(Some(turns.address.into()), GrpcStream, &list(&servers), header));
+        let result = result.expect("the servers can be tested");
+        assert!(!result.tally.violations.contains_key(&ViolationKind::SequenceSplit), "nothing tells that for certain");
+        let rejected = result.violations.iter().filter(|its| its.kind == ViolationKind::SpuriousStartError);
+        let causes: Vec<_> = rejected.filter_map(|its| Some(its.explanations.first()?.cause)).collect();
+        assert!(!causes.is_empty() && causes.iter().all(|cause| *cause == Cause::SequenceSplit), "{causes:?}");
+        let notes: Vec<_> = result.preflight.notes.iter().map(ToString::to_string).collect();
+        let is_told = notes.iter().any(|note| note.contains("no response carried the header 'x-nope'"));
+        assert_eq!(is_told, header.is_some(), "{notes:?}");
+    }
 }
 
 #[test]
@@ -321,7 +327,7 @@ fn a_sequence_that_another_server_loses_meanwhile_is_a_violation() {
     let WithAKill { result, committed, .. } = with_a_kill(Some((Fault::RejectMidSequence, "0.01")), RECONNECTS);
     let kinds: Vec<_> = result.tally.violations.iter().map(|(kind, count)| (*kind, *count)).collect();
     assert_eq!(kinds, [(ViolationKind::SpuriousStartError, committed)], "{:?}", result.violations);
-    assert_eq!(result.restarts.count, 1);
+    assert_eq!(result.restarts.count, 1, "{:?}", result.restarts);
 }
 
 #[test]

@@ -98,6 +98,21 @@ impl Job {
     }
 }
 
+/// What the files of a run come to.
+struct Merged {
+    code: Option<i32>,
+    report: String,
+    result: Value,
+}
+
+impl Job {
+    fn merged(&self) -> Merged {
+        let words = ["report", "--merge", &self.file("results"), "--json", &self.file("merged.json")];
+        let (code, report) = told(&words);
+        Merged { code, report: unwrapped(&report), result: self.json("merged.json") }
+    }
+}
+
 fn end(child: Child) -> Ended {
     let output = child.wait_with_output().expect("it ends");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -231,7 +246,8 @@ fn a_rank_that_is_killed_ends_the_run_and_is_named() {
 
 #[test]
 fn when_rank_0_is_killed_the_others_keep_what_they_measured() {
-    let (job, server) = (Job::of(3), TestServer::start(Setup::default()));
+    let fault = "off-by-one:0.1".parse().expect("a fault");
+    let (job, server) = (Job::of(3), TestServer::start(Setup { faults: vec![fault], ..Setup::default() }));
     let mut ranks = job.at_work(&server, 200, &[]);
     ranks[0].kill().expect("it is there");
     let ended: Vec<_> = ranks.into_iter().map(end).collect();
@@ -241,13 +257,64 @@ fn when_rank_0_is_killed_the_others_keep_what_they_measured() {
         let is_told = its.errors.starts_with(&expected) && its.errors.contains("; what this rank measured is in ");
         assert!(is_told && its.errors.lines().count() == 1, "{}", its.errors);
     }
-    let (code, report) = told(&["report", "--merge", &job.file("results")]);
-    let report = unwrapped(&report);
-    assert_eq!(code, Some(3), "{report}");
+    let merged = job.merged();
+    let report = merged.report;
+    assert_eq!(merged.code, Some(1), "{report}");
     for expected in ["rank 0 was lost: its file is missing", "rank 1 was lost: it did not come to the end of its share"]
     {
         assert!(report.contains(expected), "{report}");
     }
+    assert!(!report.contains("were not looked at"), "nobody was to look at them: {report}");
+    let violations = &merged.result["violations_by_kind"];
+    assert!(violations["wrong-sum"].as_u64().is_some_and(|count| count > 0), "{violations}");
+    let requests = |rank: usize| merged.result["ranks"]["ranks"][rank]["requests"].as_u64().expect("a number");
+    let all = merged.result["requests"].as_u64();
+    assert!(requests(1) > 0 && requests(2) > 0 && all == Some(requests(1) + requests(2)), "{all:?}");
+}
+
+#[test]
+fn the_files_of_a_trial_that_was_cut_short_are_those_of_the_last_one() {
+    let (job, server) = (Job::of(2), TestServer::start(Setup::default()));
+    let words = ["-u", &server.address.to_string(), "--find-limit", "50..60/s", "-d", "4s", "-r", "1"];
+    let mut ranks: Vec<_> = (0..2).map(|rank| job.begin(rank, &words)).collect();
+    // Rank 0 writes its file at the end of a trial.
+    let began = Instant::now();
+    while !job.folder.path().join("results/rank-0.json").is_file() {
+        assert!(began.elapsed() < LIMIT, "the first trial does not end");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    wait_for(&server, server.requests() + 100);
+    ranks[0].kill().expect("it is there");
+    let ended: Vec<_> = ranks.into_iter().map(end).collect();
+    assert_eq!(codes(&ended), [None, Some(3)], "{ended:?}");
+    let Merged { code, report, result } = job.merged();
+    assert_eq!(code, Some(3), "{report}");
+    for expected in ["rank-0.json is left out: it is of an earlier run of these ranks", "rank 0 was lost"] {
+        assert!(report.contains(expected), "{report}");
+    }
+    assert!(result["requests"].as_u64().is_some_and(|sent| sent > 0), "{}", result["requests"]);
+}
+
+#[test]
+fn what_is_no_file_of_the_run_is_left_out_and_said() {
+    let (job, server) = (Job::of(2), TestServer::start(Setup::default()));
+    let ended = job.run(&["-u", &server.address.to_string(), "-i", "4", "-r", "1"]);
+    assert_eq!(codes(&ended), [Some(0); 2], "{ended:?}");
+    let file = |name: &str| job.folder.path().join("results").join(name);
+    let whole = job.merged();
+    assert_eq!(whole.code, Some(0), "{}", whole.report);
+    fs::copy(file("rank-1.json"), file("rank-01.json")).expect("it is copied");
+    fs::write(file("rank-7.json"), "{}").expect("it is written");
+    assert!(Command::new("mkfifo").arg(file("rank-8.json")).status().expect("it runs").success());
+    let merged = job.merged();
+    assert_eq!((merged.code, &merged.result["requests"]), (Some(0), &whole.result["requests"]), "{}", merged.report);
+    for expected in ["there is another file of rank 1", "rank-7.json is no file of a rank", "rank-8.json is no file"] {
+        assert!(merged.report.contains(expected), "{expected}: {}", merged.report);
+    }
+    // A run that sends nothing leaves what is there.
+    let ended = job.run(&["-u", &server.address.to_string(), "--reconnect", "2m"]);
+    assert_eq!(ended[0].code, Some(2), "{ended:?}");
+    assert!(file("rank-0.json").is_file() && file("rank-1.json").is_file() && !file("attempt").exists());
 }
 
 #[test]
@@ -262,7 +329,8 @@ fn a_rank_that_stands_still_is_lost() {
     let second = end(ranks.next().expect("rank 1"));
     let report = unwrapped(&first.out);
     assert!(first.code == Some(3) && report.contains("rank 1 was lost: it said nothing for"), "{report}");
-    assert!(second.code == Some(3) && second.errors.contains("rank 0 is gone"), "{second:?}");
+    let expected = "rank 1: rank 0 gave this rank up: it said nothing for 8 s; what this rank measured is in ";
+    assert!(second.code == Some(3) && second.errors.contains(expected), "{second:?}");
 }
 
 #[test]
@@ -424,7 +492,7 @@ fn the_files_of_many_ranks_are_put_together_exactly() {
         "UNKNOWN: rank 7 was lost: its file is missing",
         "rank 8 was lost",
         "rank-8.json is no file of a rank",
-        "the file of rank 9 is left out: it is of another run",
+        "rank-9.json is left out: it is of ",
     ] {
         assert!(report.contains(expected), "{expected} in {report}");
     }

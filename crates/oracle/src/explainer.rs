@@ -78,10 +78,19 @@ impl Explainer {
     /// Takes in what happened next, on whatever contexts; `bytes` is what it takes of the memory.
     pub fn take(&mut self, entries: Vec<Entry>, bytes: usize) {
         let Some(latest) = entries.last().map(|last| last.at) else { return };
+        let tells_server = |entry: &Entry| matches!(entry.what, EventKind::ServedBy(Some(_)));
+        if self.known.untold_servers.is_some() && entries.iter().any(tells_server) {
+            self.known.untold_servers = None;
+        }
         self.entries += entries.len();
         self.bytes += bytes;
         self.fresh.push_back(entries);
         self.forget(latest.saturating_sub(self.span));
+    }
+
+    /// Whether steps may have gone to several servers, and nothing told so far which of them answered one.
+    pub fn misses_server(&self) -> bool {
+        self.known.untold_servers.is_some()
     }
 
     /// Takes in that some of what happened in this time is not known.

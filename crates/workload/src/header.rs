@@ -120,6 +120,11 @@ enum Value {
 }
 
 impl Header {
+    /// Whether the value is neither given nor in the environment: it is not written down.
+    pub fn is_withheld_where_written(&self) -> bool {
+        !matches!(self.value, Value::OfTheEnvironment(..))
+    }
+
     /// The name, in lower case.
     pub fn name(&self) -> &str {
         &self.name

@@ -69,6 +69,7 @@ fn who_does_not_belong_there_is_refused_and_does_not_count() {
                 (Hello { token: "wrong".to_owned(), ..greeted(&place(1, 2)) }, "another job"),
                 (Hello { token: whereabouts.token.clone(), ..greeted(&place(1, 3)) }, "rank 0 has 2 ranks"),
                 (Hello { token: whereabouts.token.clone(), ..greeted(&place(0, 2)) }, "a rank 0 already"),
+                (Hello { token: whereabouts.token.clone(), ..greeted(&place(7, 2)) }, "there is no rank 7 of 2"),
                 (
                     Hello { token: whereabouts.token.clone(), version: "0/0".to_owned(), ..greeted(&place(1, 2)) },
                     "use one version",
@@ -127,6 +128,24 @@ fn a_rank_has_one_process_at_a_time_and_who_waited_in_vain_learns_for_whom() {
         let Err(RankError::CouldNotMeet(expected)) = leads else { panic!("rank 2 is missing") };
         let Ok(FromLeader::Refused { why }) = told else { panic!("{told:?}") };
         assert!(why == expected && why.starts_with("rank 2 of 3 did not come"), "{why} {expected}");
+    });
+}
+
+#[test]
+fn an_interrupt_of_a_rank_ends_the_wait_for_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    run(async {
+        let meeting = meeting(folder.path(), LONG);
+        let (first, second) = (place(0, 3), place(1, 3));
+        let interrupted = async {
+            let Ok(Joined::Follows(mut leader)) = join(&second, &meeting).await else { panic!("no leader") };
+            leader.outbox().say(&FromMember::Interrupted).await;
+            leader.next().await
+        };
+        let (leads, told) = tokio::join!(join(&first, &meeting), interrupted);
+        let expected = "rank 1 was interrupted before all ranks had come; nothing was sent";
+        assert!(matches!(&leads, Err(RankError::Refused(why)) if why == expected), "{leads:?}");
+        assert!(matches!(&told, Ok(FromLeader::Refused { why }) if why == expected), "{told:?}");
     });
 }
 

@@ -147,6 +147,10 @@ fn basis(summary: &Summary, extent: Extent) -> Vec<Check> {
     }
     if let Some(its) = &result.ranks {
         lines.extend(ranks(its));
+        if summary.verdict() == Verdict::Invalid {
+            let said = |(number, _, why): (usize, _, &str)| format!("rank {number} was lost: {why}");
+            lines.extend(its.lost().map(said).map(|text| Check::doubtful(CheckName::Ranks, text)));
+        }
     }
     lines.extend(not_checked(summary));
     lines.extend(summary.other_words().map(|note| Check::doubtful(CheckName::Note, note)));
@@ -160,8 +164,9 @@ fn basis(summary: &Summary, extent: Extent) -> Vec<Check> {
 /// How many ranks held the run, how exactly they began together, and what their clocks keep from being checked.
 fn ranks(its: &Ranks) -> Vec<Check> {
     let (of, hosts) = (its.ranks.len() as u64, its.hosts() as u64);
+    let begun = its.ranks.iter().filter(|rank| rank.began_us.is_some()).count() as u64;
     let began = its.start_skew_us.map_or_else(
-        || "not all of them began".to_owned(),
+        || format!("it is known of {} that they began", counted(begun, "rank")),
         |us| format!("the last one began {} after the first", time(Duration::from_micros(us))),
     );
     let text = format!("{of} on {}; {began}; worker N is rank N modulo {of}", counted(hosts, "host"));
@@ -169,7 +174,7 @@ fn ranks(its: &Ranks) -> Vec<Check> {
     let lost: u64 = its.ranks.iter().map(|rank| rank.lost_events).sum();
     if lost > 0 {
         let what = format!(
-            "{} did not reach rank 0, which did not keep up: causes, slots and claims are known in part; use fewer ranks or a lower rate",
+            "{} were not looked at, because rank 0 did not keep up: causes, slots and claims are known in part; use fewer ranks or a lower rate",
             counted(lost, "event")
         );
         rows.push(Check::doubtful(CheckName::Ranks, what));

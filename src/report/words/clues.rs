@@ -149,8 +149,9 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
              executed ones; no sequence went on over another connection"
         ),
         Clue::SeveralServers { servers } => format!(
-            "the endpoint leads to {servers} servers, and nothing tells which of them answered a step: have the load balancer name the \
-             server in a header, and give --server-header NAME"
+            "the endpoint leads to {} servers, and nothing tells which of them answered a step: have the load balancer name the \
+             server in a header, and give --server-header NAME",
+            if *servers == 0 { "several".to_owned() } else { servers.to_string() }
         ),
         Clue::NearIdEnded { sequence, id } => format!(
             "between the last accepted step and the rejection sequence {} of correlation ID {id} ended, which is nearly the same ID",

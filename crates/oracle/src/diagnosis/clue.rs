@@ -264,7 +264,7 @@ pub enum Clue {
     },
     /// The endpoint leads to several servers, and nothing tells which of them answered a step.
     SeveralServers {
-        /// How many there are.
+        /// How many there are; nought where that is not known.
         servers: usize,
     },
     /// A sequence of an ID that is nearly the same ended before the rejection.

@@ -52,7 +52,7 @@ pub struct ModelFacts {
     pub controls: Option<String>,
     /// What correlation IDs are on the wire.
     pub id_forms: Vec<IdForm>,
-    /// How many servers may have answered a step, where they are several and nothing tells which did.
+    /// How many servers may have answered a step, where they are several and nothing tells which did; nought where nobody knows how many.
     pub untold_servers: Option<usize>,
 }
 
@@ -62,7 +62,7 @@ impl ModelFacts {
         Self { id_forms: forms.collect(), ..self }
     }
 
-    /// The same where so many servers may have answered a step, and nothing tells which did.
+    /// The same where so many servers may have answered a step (nought: an unknown number), and nothing tells which did.
     #[must_use]
     pub fn with_untold_servers(self, untold_servers: Option<usize>) -> Self {
         Self { untold_servers, ..self }

@@ -44,11 +44,11 @@ impl Target {
         self.servers().len() > 1 || self.server_header.is_some()
     }
 
-    /// How many servers may answer a step, where they are several and nothing tells which one did: no header, and not the endpoint.
+    /// How many servers may answer a step, where they are several and the endpoint does not tell which one did, so that a header has to;
+    /// nought where their number is not known.
     pub fn untold_servers(&self) -> Option<usize> {
-        let is_told =
-            self.server_header.is_some() || self.endpoint.all().iter().all(|its| self.servers().contains(its));
-        Some(self.servers().len()).filter(|servers| *servers > 1 && !is_told)
+        let is_told = self.endpoint.all().iter().all(|its| self.servers().contains(its));
+        Some(self.servers().len()).filter(|_| self.has_several_servers() && !is_told)
     }
 
     /// The name of the server at an endpoint, where it is one of several.
