@@ -84,6 +84,15 @@ struct Known {
 /// Which servers were away in a disturbance; none where that is not known, so that it may have been each.
 pub(super) type Away = Option<Vec<Endpoint>>;
 
+/// What was known when the server was asked something.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    /// Requests that the model had executed at least, unless it began anew.
+    executed: u64,
+    /// How much had been done to the server.
+    disturbances: u64,
+}
+
 /// What a look at the server shows.
 enum Seen {
     /// It does not answer.
@@ -95,6 +104,12 @@ enum Seen {
 }
 
 impl Known {
+    /// Takes in how many requests the model had executed. Whether they are fewer than was known when that was asked.
+    fn hear(&mut self, executed: u64, asked: Asked) -> bool {
+        self.executed = self.executed.max(executed);
+        executed < asked.executed
+    }
+
     /// How many requests the model has executed at least, where the client has got so many responses.
     fn least(&self, completed: u64) -> u64 {
         let told = self.before.map_or(0, |before| before + completed.saturating_sub(self.not_its_own));
@@ -142,17 +157,20 @@ impl Shared {
         self.setup.scenario.limits.reconnect_ms.map(Millis::duration)
     }
 
-    /// Takes in how many requests the model had executed when so much had been done to the server. Returns whether these are fewer than
-    /// before: then the server was restarted, and may have been so while no request was under way.
-    pub(super) fn has_forgotten(&self, executed: u64, disturbances: u64) -> bool {
+    /// What is known of the server when it is asked something: an answer may come behind that to a later question.
+    pub(super) fn asks(&self) -> Asked {
+        Asked { executed: self.absences.known().executed, disturbances: self.disturbances.count() }
+    }
+
+    /// Takes in how many requests the model had executed, as an answer to a question. Returns whether these are fewer than what was known
+    /// when that was asked: then the server was restarted, and may have been so while no request was under way.
+    pub(super) fn has_forgotten(&self, executed: u64, asked: Asked) -> bool {
         let mut known = self.absences.known();
         // What was asked before a restart says nothing about the server after it.
-        if self.disturbances.count() != disturbances {
+        if self.disturbances.count() != asked.disturbances {
             return false;
         }
-        let before = known.executed;
-        known.executed = before.max(executed);
-        executed < before
+        known.hear(executed, asked)
     }
 
     /// Whether the server is there after something happened for `reason` that a restart may have caused. Where the run reconnects, a
@@ -169,7 +187,7 @@ impl Shared {
                 self.gate.stop();
                 return false;
             }
-            let is_away = self.absences.away_since().is_some();
+            let (is_away, asked) = (self.absences.away_since().is_some(), self.asks());
             match self.look_for_server().await {
                 // It may count a request a little after it has answered it.
                 Seen::Ready(Some(executed)) if is_away && executed < least && is_late => {
@@ -178,7 +196,7 @@ impl Shared {
                     continue;
                 }
                 Seen::Ready(executed) => {
-                    self.is_back(executed, least, missed_at);
+                    self.is_back(executed, asked, least, missed_at);
                     return true;
                 }
                 // A busy server may miss one look.
@@ -209,10 +227,10 @@ impl Shared {
     }
 
     /// The server is ready. If it was away, or its counts fell, it was restarted. That it has counted too little alone would be a fault.
-    fn is_back(&self, executed: Option<u64>, least: u64, missed_at: Nanos) {
+    fn is_back(&self, executed: Option<u64>, asked: Asked, least: u64, missed_at: Nanos) {
         let (now, progress) = (self.clock.now(), self.progress());
         let mut known = self.absences.known();
-        let (fell, began_anew) = (executed.map(|its| its < known.executed), executed.map(|its| its < least));
+        let (fell, began_anew) = (executed.map(|its| its < asked.executed), executed.map(|its| its < least));
         let since = known.away_since.take();
         if let Some(at_ns) = since.or((fell == Some(true)).then_some(missed_at)) {
             if since.is_none() {
@@ -231,7 +249,7 @@ impl Shared {
             known.executed = 0;
             self.disturbances.end(now);
         }
-        known.executed = executed.unwrap_or(known.executed);
+        known.executed = executed.map_or(known.executed, |its| its.max(known.executed));
     }
 
     /// Looks at the server over a connection of its own: one that is there may be of the server before.
@@ -268,4 +286,20 @@ async fn look_at(client: &Client, model: &str) -> Seen {
         }
     }
     Seen::Ready(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Asked, Known};
+
+    #[test]
+    fn an_answer_that_comes_behind_a_later_one_tells_of_no_restart() {
+        let asked = |executed| Asked { executed, disturbances: 0 };
+        let mut known = Known::default();
+        let (first, second) = (asked(known.executed), asked(known.executed));
+        assert!(!known.hear(120, second));
+        assert!(!known.hear(118, first), "it was asked before 120 were known");
+        assert_eq!(known.executed, 120);
+        assert!(known.hear(118, asked(known.executed)), "it was asked behind that");
+    }
 }

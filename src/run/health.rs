@@ -132,7 +132,7 @@ impl Looker {
         shared.gate.opened().await;
         // At the end of each second of the run, and not a second after the last look.
         tokio::time::sleep(Duration::from_nanos(EVERY_NS - shared.clock.now() % EVERY_NS)).await;
-        let before = shared.disturbances.count();
+        let (before, asked) = (shared.disturbances.count(), shared.asks());
         let taken = async { self.taken(self.memory.as_ref()?).await.ok() };
         let readiness = async {
             if !self.asks {
@@ -149,7 +149,7 @@ impl Looker {
         };
         let ((server, model), taken, statistics, pending) = tokio::join!(readiness, taken, statistics, pending);
         if let Some(statistics) = &statistics {
-            let has_forgotten = shared.has_forgotten(statistics.counted.success, before);
+            let has_forgotten = shared.has_forgotten(statistics.counted.success, asked);
             if has_forgotten && shared.reconnects().is_some() {
                 shared.server_survives("the model's counts began anew").await;
             }
