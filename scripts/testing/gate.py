@@ -22,6 +22,7 @@ RUNTIMES = ["onnxruntime", "openvino"]
 UNIT_TESTS = [
     "benchmarks.tests",
     "downloads_tests",
+    "dynamo_serving.tests",
     "engines.kubernetes_tests",
     "engines.launch_tests",
     "engines.slurm_tests",

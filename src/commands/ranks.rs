@@ -37,7 +37,7 @@ pub(super) enum Role {
     /// It is alone.
     Alone,
     /// It leads others.
-    Leads(Party),
+    Leads(Box<Party>),
     /// It followed, and that is over.
     Followed(u8),
 }
@@ -86,7 +86,7 @@ pub(super) fn role(args: &RankArgs) -> Result<Role, CommandFailure> {
             let met_at_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
             let met_at_ms = u64::try_from(met_at_ms).unwrap_or(u64::MAX);
             let (runs, lost_a_rank) = (Cell::new(0), Cell::new(false));
-            Ok(Role::Leads(Party { runtime, place, members, folder, attempt, met_at_ms, runs, lost_a_rank }))
+            Ok(Role::Leads(Box::new(Party { runtime, place, members, folder, attempt, met_at_ms, runs, lost_a_rank })))
         }
         (Joined::Leads(_), None) => unreachable!("whoever leads counted its attempt"),
         (Joined::Follows(leader), _) => {

@@ -71,7 +71,7 @@ const ENDED_AT_ONCE: i32 = 3;
 pub(super) fn stress(args: &StressArgs) -> Result<u8, CommandFailure> {
     let party = match role(&args.ranks)? {
         Role::Followed(exit_code) => return Ok(exit_code),
-        Role::Leads(party) => Some(party),
+        Role::Leads(party) => Some(*party),
         Role::Alone => None,
     };
     let ended = match args.find_limit {

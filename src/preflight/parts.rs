@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Hints;
 use wire::transport::CallError;
-use workload::{header::HeaderName, said::said};
+use workload::{header::HeaderName, said::said, wording::counted};
 
 /// A part of the protocol, as the preflight found it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -105,6 +105,15 @@ pub enum Note {
 }
 
 impl Note {
+    /// That so many errors named no request while several were under way.
+    pub(crate) fn unaddressed(count: u64) -> Self {
+        Self::NotChecked(format!(
+            "{} over streams: none named its request while several were under way; have one request under way at a time \
+             (sending.window = 1)",
+            counted(count, "error")
+        ))
+    }
+
     /// That no response had the header that names the server.
     pub(crate) fn no_server_header(name: &HeaderName) -> Self {
         Self::NotChecked(format!(

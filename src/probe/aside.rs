@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use tokio::time::timeout;
 
-use crate::preflight::Preflight;
+use crate::preflight::{Preflight, addressed};
 use oracle::{
     Oracle, Purpose, Ruling, Violation,
     diagnosis::{ModelFacts, explain},
@@ -93,13 +93,15 @@ pub(crate) struct OwnStream {
     /// None when no further step follows.
     pub(super) outgoing: Option<Outgoing>,
     pub(super) incoming: Incoming,
+    /// What the server calls itself, with its version.
+    server: Option<String>,
 }
 
 impl OwnStream {
     /// Opens one over `link`, if that leads to where this transport is spoken.
     pub(crate) fn open(model: &Model, link: &Link, by: Transport, id: WireId) -> Result<Self, CallError> {
         let Stream { outgoing, incoming } = Stream::open(link, by, RequestTemplate::of(model, id))?;
-        Ok(Self { outgoing: Some(outgoing), incoming })
+        Ok(Self { outgoing: Some(outgoing), incoming, server: model.server.clone() })
     }
 
     /// Hands over a step. Returns whether there was room for it.
@@ -114,6 +116,10 @@ impl OwnStream {
             // Some of what it is answered with may have come.
             let part = self.incoming.unfinished(request);
             return part.map_or(EventKind::GaveUp, |received| EventKind::Received(Box::new(received)));
+        };
+        let message = match message {
+            Message::Received(received) => addressed(self.server.as_deref(), received, &[request]),
+            message => message,
         };
         match message {
             Message::ServedBy(server) => EventKind::ServedBy(server),

@@ -267,13 +267,13 @@ fn halves(connection: TcpStream, longest: usize) -> io::Result<(Inbox, Outbox, J
 
 async fn send_all(mut writer: OwnedWriteHalf, mut frames: mpsc::Receiver<Bytes>) {
     let mut codec = codec(OF_LEADER_MAX);
-    let mut framed = BytesMut::new();
+    let mut bytes = BytesMut::new();
     while let Some(frame) = frames.recv().await {
-        framed.clear();
-        if codec.encode(frame, &mut framed).is_err() {
+        bytes.clear();
+        if codec.encode(frame, &mut bytes).is_err() {
             return;
         }
-        for piece in framed.chunks(PIECE) {
+        for piece in bytes.chunks(PIECE) {
             // Who takes nothing for so long is lost, which the reader says.
             if !matches!(timeout(SILENCE, writer.write_all(piece)).await, Ok(Ok(()))) {
                 return;

@@ -251,6 +251,11 @@ impl StreamContext {
         self.in_flight[lane.index()].iter().any(|its| its.request == request && !its.may_be_rejected)
     }
 
+    /// The requests of a lane that are unanswered, the oldest first: as many as two.
+    pub(super) fn under_way(&self, lane: Lane) -> Vec<RequestId> {
+        self.in_flight[lane.index()].iter().take(2).map(|its| its.request).collect()
+    }
+
     pub(super) fn unanswered(&self, lane: Lane) -> usize {
         self.in_flight[lane.index()].len()
     }

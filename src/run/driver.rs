@@ -11,6 +11,7 @@ use super::{
     context::{Next, StreamContext},
     shared::Out,
 };
+use crate::preflight::addressed;
 use wire::transport::{Dialer, Link, Message, Outgoing, RequestTemplate, Stream};
 use workload::{
     conversation::{Connection, Lane, Transport},
@@ -271,6 +272,15 @@ impl Driver {
     }
 
     async fn take_in(&mut self, lane: Lane, message: Message, out: &Out) -> Result<Suspicious, CutShort> {
+        let message = match message {
+            Message::Received(received) if received.id.is_empty() => {
+                let server = out.shared.preflight.model.server.as_deref();
+                let message = addressed(server, received, &self.context.under_way(lane));
+                out.shared.count_unaddressed(&message);
+                message
+            }
+            message => message,
+        };
         let (came, told) = (out.shared.clock.now(), self.told);
         if let Message::Received(received) = &message
             && let Received { result: Err(text), .. } = received

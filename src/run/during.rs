@@ -294,6 +294,7 @@ impl<'r> Course<'r> {
             ranks: None,
             own: None,
         };
+        result.preflight.notes.extend(shared.unaddressed());
         result.miss_server_header(shared.setup.scenario.target.server_header.as_ref().filter(|_| misses_server));
         (result, left)
     }

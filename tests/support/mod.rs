@@ -106,6 +106,8 @@ pub struct Setup {
     pub version: Option<&'static str>,
     /// Rejects in other words.
     pub has_other_words: bool,
+    /// Leaves the request out of errors that come over a stream.
+    pub has_anonymous_errors: bool,
     /// Dies when asked for statistics for this many times.
     pub dies_at_statistics: Option<u64>,
 }
@@ -144,6 +146,7 @@ impl Default for Setup {
             wants_header: None,
             version: None,
             has_other_words: false,
+            has_anonymous_errors: false,
             dies_at_statistics: None,
         }
     }
@@ -336,6 +339,12 @@ impl Proxy {
             }
         };
         while let Some(mut answer) = answers.next().await {
+            if let Ok(ModelStreamInferResponse { error_message, infer_response }) = &mut answer
+                && self.setup.has_anonymous_errors
+                && !error_message.is_empty()
+            {
+                *infer_response = None;
+            }
             if let Ok(ModelStreamInferResponse { error_message, .. }) = &mut answer
                 && self.setup.has_other_words
                 && !error_message.is_empty()

@@ -24,10 +24,14 @@ patterns.common = { valid = 5, no-end = 1, no-start = 2, malformed = 3, after-en
 
 /// A run against a server that calls itself this version of Triton, with these words, and commits a fault.
 fn stress(version: &'static str, has_other_words: bool, fault: Option<&str>) -> RunResult {
-    let _simulation = Simulation::begin();
     let faults = fault.map(|fault| fault.parse().expect("a fault")).into_iter().collect();
-    let server = TestServer::start(Setup { version: Some(version), has_other_words, faults, ..Setup::default() });
-    let text = format!("target.endpoint = '{}'\n{SCENARIO}", server.address);
+    stress_with(Setup { version: Some(version), has_other_words, faults, ..Setup::default() }, "")
+}
+
+fn stress_with(setup: Setup, more: &str) -> RunResult {
+    let _simulation = Simulation::begin();
+    let server = TestServer::start(setup);
+    let text = format!("target.endpoint = '{}'\n{SCENARIO}{more}", server.address);
     run_alone(RunSetup { embedded: true, ..RunSetup::new(runs::scenario(&text), Seed(1)) })
         .expect("the server can be tested")
 }
@@ -51,6 +55,28 @@ fn other_words_of_a_server_whose_words_are_known_are_violations() {
     let result = stress("2.51.0", true, None);
     let kinds: Vec<_> = result.tally.violations.keys().copied().collect();
     assert_eq!(kinds, [ViolationKind::UnexpectedError]);
+}
+
+/// The protocol does not say that an error over a stream names its request.
+#[test]
+fn errors_that_name_no_request_are_judged_where_one_can_be_meant() {
+    let of = |version| Setup { version: Some(version), has_anonymous_errors: true, ..Setup::default() };
+    for window in [1, 4] {
+        let result = stress_with(of("2.72.0"), &format!("sending.window = {window}"));
+        assert_eq!(result.violations, [], "window {window}");
+        let total = result.tally.total();
+        assert!(total.rejected > 10 && total.completed > 500, "window {window}: {total:?}");
+        let is_told = result.preflight.notes.iter().any(|note| note.to_string().contains("none named its request"));
+        assert_eq!(is_told, window > 1, "{:?}", result.preflight.notes);
+        // Nobody knows which of several requests is rejected.
+        assert_eq!(total.indeterminate > 0, window > 1, "window {window}: {total:?}");
+    }
+    let result = stress_with(of("2.51.0"), "sending.window = 1");
+    assert!(result.tally.violations.contains_key(&ViolationKind::Misaddressed), "Triton names it");
+    let fault = "reject-mid-sequence:once@30".parse().expect("a fault");
+    let result = stress_with(Setup { faults: vec![fault], ..of("2.72.0") }, "sending.window = 1");
+    let kinds: Vec<_> = result.tally.violations.iter().map(|(kind, count)| (*kind, *count)).collect();
+    assert_eq!(kinds, [(ViolationKind::SpuriousStartError, 1)], "{:?}", result.violations);
 }
 
 #[test]

@@ -22,6 +22,9 @@ use workload::{
     sequence::{RequestId, Step},
 };
 
+/// What a rejection is of, in words.
+const WANTS_START: &str = "a step that needs START first";
+const PASSED_LIMIT: &str = "a time limit that passed";
 /// How long behind the last answer to an iterative request the server may end its sequence.
 const END_COMES_WITHIN: Duration = Duration::from_millis(20);
 
@@ -31,7 +34,7 @@ pub(super) struct Observation<'o> {
     at: Nanos,
     context: ContextId,
     lane: Lane,
-    ruling: Ruling,
+    pub(super) ruling: Ruling,
 }
 
 impl<'o> Observation<'o> {
@@ -159,11 +162,11 @@ impl<'o> Observation<'o> {
                 self.without_news(&request, Outcome::Failed, Doubt::Cancelled);
             }
             Err(text) if text.contains(words::EXPIRED) => {
-                self.check_code(&request.step, Reason::Unavailable, received.code, text);
+                self.check_code(&request.step, (Reason::Unavailable, PASSED_LIMIT), received.code, text);
                 self.expired(&request, text);
             }
             Err(text) if self.wants_start(text) => {
-                self.check_code(&request.step, Reason::Invalid, received.code, text);
+                self.check_code(&request.step, (Reason::Invalid, WANTS_START), received.code, text);
                 self.rejected(&request, text);
             }
             Err(text) if self.rejected_in_other_words(&request, received.code, text) => {}
@@ -386,9 +389,9 @@ impl<'o> Observation<'o> {
         let verdict = rejected.answer(request, Answer::Rejected, self.at, self.rules);
         let may_want_start = !request.step.start && verdict != Judged::WronglyRejected;
         let (of, after, outcome) = if may_want_start && Reason::Invalid.may_have(code) {
-            ("a step that needs START first", rejected, Outcome::Rejected)
+            (WANTS_START, rejected, Outcome::Rejected)
         } else if Reason::Unavailable.may_have(code) && expired.answer_expired(request, self.at, self.rules) {
-            ("a time limit that passed", expired, Outcome::Expired)
+            (PASSED_LIMIT, expired, Outcome::Expired)
         } else {
             return false;
         };
@@ -416,7 +419,7 @@ impl<'o> Observation<'o> {
         let (kind, outcome) = match error {
             Some(text) if flaw.is_rejected_with(text) || may_be_in_other_words => {
                 if flaw.is_rejected_with(text) {
-                    self.check_code(step, Reason::of_flaw(flaw, text), code, text);
+                    self.check_code(step, (Reason::of_flaw(flaw, text), flaw.name()), code, text);
                 } else {
                     self.ruling.other_words = Some(OtherWords { of: flaw.name(), text: text.to_owned() });
                 }

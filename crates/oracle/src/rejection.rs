@@ -1,6 +1,6 @@
 //! Why a request is rejected, and the codes that are told with it.
 
-use super::{Evidence, ViolationKind};
+use super::{Evidence, OtherWords, ViolationKind, Words};
 use workload::{
     event::Code,
     sequence::{Flaw, Step},
@@ -62,11 +62,20 @@ impl Reason {
 }
 
 impl super::observation::Observation<'_> {
-    /// Whether an error came with another code than its reason has.
-    pub(super) fn check_code(&mut self, step: &Step, reason: Reason, code: Option<Code>, text: &str) {
+    /// Whether the rejection of this came with another code than its reason has. Of a server that nobody compared with Triton that is told,
+    /// and no violation.
+    pub(super) fn check_code(
+        &mut self,
+        step: &Step,
+        (reason, of): (Reason, &'static str),
+        code: Option<Code>,
+        text: &str,
+    ) {
         let Some(seen) = code else { return };
         let expected = reason.code(seen);
-        if seen != expected {
+        if seen != expected && self.rules.words == Words::Unknown {
+            self.ruling.other_words = Some(OtherWords { of, text: format!("{seen}: {text}") });
+        } else if seen != expected {
             let evidence = Evidence::CodeOfRejection { expected, seen, error: text.to_owned() };
             self.violation(ViolationKind::UnexpectedError, Some(step), evidence);
         }

@@ -268,7 +268,7 @@ impl<'r> Attempt<'r> {
         let by = preflight.looks_go_over(scenario);
         let link = self.connection_for(index)?;
         let opened = OwnStream::open(&preflight.model, &link, by, id);
-        let OwnStream { outgoing, mut incoming } =
+        let OwnStream { outgoing, mut incoming, .. } =
             opened.map_err(|error| Void { why: error.to_string(), again: false })?;
         let sender = self.sender.clone();
         self.readers.spawn(async move {

@@ -164,9 +164,9 @@ fn basis(summary: &Summary, extent: Extent) -> Vec<Check> {
 /// How many ranks held the run, how exactly they began together, and what their clocks keep from being checked.
 fn ranks(its: &Ranks) -> Vec<Check> {
     let (of, hosts) = (its.ranks.len() as u64, its.hosts() as u64);
-    let begun = its.ranks.iter().filter(|rank| rank.began_us.is_some()).count() as u64;
+    let known = its.ranks.iter().filter(|rank| rank.began_us.is_some()).count() as u64;
     let began = its.start_skew_us.map_or_else(
-        || format!("it is known of {} that they began", counted(begun, "rank")),
+        || format!("it is known of {} that they began", counted(known, "rank")),
         |us| format!("the last one began {} after the first", time(Duration::from_micros(us))),
     );
     let text = format!("{of} on {}; {began}; worker N is rank N modulo {of}", counted(hosts, "host"));

@@ -1,7 +1,10 @@
 //! Servers whose words are not known.
 
 use super::*;
-use workload::sequence::Flaw;
+use workload::{
+    event::{Code, EventKind},
+    sequence::Flaw,
+};
 
 #[test]
 fn an_error_where_a_rejection_is_due_is_taken_for_it_and_nothing_else() {
@@ -47,4 +50,18 @@ fn a_flaw_is_rejected_in_any_words_and_is_not_executed() {
     let text = "sequence batching control 'CORRID' data-type is 'BYTES', but model 'm' expects 'UINT64'";
     known.send_special(false, false, &[5], &[Some(flawed)]).receive("0-0-0-0", Err(text.into()));
     known.assert(&[]);
+}
+
+#[test]
+fn another_code_of_a_rejection_is_no_violation() {
+    let rejected = |mut c: Conversation| {
+        c.tell(EventKind::Opened(Connection::Own, Transport::GrpcUnary));
+        c.send_special(false, false, &[1], &[None]);
+        let code = Some(Code::Grpc(13));
+        let received = Received { id: "0-0-0-0".into(), result: Err(START_ERROR.into()), code, outputs: 0 };
+        c.tell(EventKind::Received(Box::new(received)));
+        c
+    };
+    rejected(Conversation::in_other_words()).assert(&[]);
+    rejected(Conversation::new()).assert(&[ViolationKind::UnexpectedError]);
 }
