@@ -5,7 +5,7 @@ use std::{fmt::Display, fs, num::NonZeroU32, path::PathBuf, time::Duration};
 use clap::Args;
 
 use super::values::{any_milliseconds, milliseconds, share, time, whole};
-use models::{Backend, ControlType, CorridType, Dtype, Family, Form, InitialState, Matrix, ModelOptions, Options};
+use models::{Backend, ControlType, CorridType, Dtype, Extra, Family, Form, InitialState, Matrix, ModelOptions, Options};
 use workload::{model::Strategy, scenario::Millis};
 
 /// What stands below the options.
@@ -113,6 +113,10 @@ pub struct RepositoryArgs {
     /// Duration of one execution of native and Python models, such as 3ms, or 3 in milliseconds
     #[arg(long, value_name = "MS", value_parser = execution, default_value = "3")]
     pub execution_ms: Duration,
+    /// Add parts to each configuration. warmup: the server sends a request of zeros first; rate-limiter: one resource for all
+    /// instances (--rate-limit=execution_count); preserve-ordering: with Oldest; priority: PRIORITY_MAX
+    #[arg(long, value_enum, ignore_case = true, value_name = "LIST", value_delimiter = ',')]
+    pub extra: Vec<Extra>,
     /// Add a parameter to each configuration (repeatable)
     #[arg(long, value_name = "NAME=VALUE", value_parser = parameter)]
     pub parameter: Vec<(String, String)>,
@@ -282,6 +286,7 @@ impl RepositoryArgs {
             control: self.control,
             corrid: self.corrid,
             parameters: self.parameter.clone(),
+            extras: self.extra.clone(),
             prefix: self.prefix.clone(),
             plain_names: self.plain_names,
             release: self.release.clone(),

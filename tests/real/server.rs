@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use models::Extra;
 use serde_json::Value;
 use tempfile::TempDir;
 use workload::scenario::BUILTIN;
@@ -89,6 +90,25 @@ fn l0_is_valid_on_older_releases() {
         at_the_same_time(&BOTH_STRATEGIES, |model| assert_valid_with(&server, model, *seed, pending));
         server.stop();
     });
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
+fn further_parts_of_a_configuration_change_no_response() {
+    let server = Triton::start(&["--explicit", "--server-arg=--rate-limit=execution_count"]);
+    let of_direct = [Extra::Warmup, Extra::RateLimiter, Extra::Priority];
+    let models: [(&str, &[Extra]); 5] = [
+        ("custom_sequence_int32", &of_direct),
+        ("oldest_sequence_int32", &Extra::ALL),
+        ("oldest_sequence_int32", &[Extra::PreserveOrdering]),
+        ("implicit_sequence_int32", &of_direct),
+        ("implicit_dyna_sequence_int32", &Extra::ALL),
+    ];
+    at_the_same_time(&models, |(like, extras)| {
+        let own = Own { extras, ..Own::like(like) }.shape(2, 4);
+        assert_valid(&server, &server.load(&own), 12);
+    });
+    server.stop();
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use models::{Backend, Dtype, Form, Matrix, ModelOptions, Options};
+use models::{Backend, Dtype, Extra, Form, Matrix, ModelOptions, Options};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use workload::endpoint::Endpoints;
@@ -69,12 +69,14 @@ pub struct Own<'a> {
     pub execute_ms: u64,
     /// Parameters of the configuration, such as `fault`.
     pub parameters: &'a [(&'a str, &'a str)],
+    /// Further parts of the configuration.
+    pub extras: &'a [Extra],
 }
 
 impl<'a> Own<'a> {
     /// With the shape and the times that `with_triton` gives its models.
     pub const fn like(like: &'a str) -> Self {
-        Self { like, instances: 1, batch: 4, idle_ms: 200, execute_ms: 3, parameters: &[] }
+        Self { like, instances: 1, batch: 4, idle_ms: 200, execute_ms: 3, parameters: &[], extras: &[] }
     }
 
     pub const fn shape(self, instances: u32, batch: u32) -> Self {
@@ -95,6 +97,7 @@ impl<'a> Own<'a> {
         let options = Options {
             models,
             parameters: self.parameters.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            extras: self.extras.to_vec(),
             prefix: (backend == Backend::Python).then(|| "custom".into()),
             ..Options::default()
         };

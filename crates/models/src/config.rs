@@ -1,21 +1,27 @@
 //! The configurations of models.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use formats::networks;
 
 use super::{
     model::{INITIAL_FILE, Model},
-    options::{ControlType, CorridType, InitialState, ModelOptions},
+    options::{ControlType, CorridType, Extra, InitialState, ModelOptions},
 };
 use wire::proto::{
-    DataType, ModelConfig, ModelInput, ModelInstanceGroup, ModelOutput, ModelParameter, ModelSequenceBatching,
-    ModelTransactionPolicy,
+    DataType, ModelConfig, ModelInput, ModelInstanceGroup, ModelOptimizationPolicy, ModelOutput, ModelParameter,
+    ModelRateLimiter, ModelSequenceBatching, ModelTransactionPolicy, ModelWarmup,
     model_config::SchedulingChoice,
+    model_optimization_policy::ModelPriority,
+    model_rate_limiter::Resource,
     model_sequence_batching::{
         Control, ControlInput, InitialState as InitialData, State, StrategyChoice, StrategyDirect, StrategyOldest,
         control::Kind, initial_state::StateData,
     },
+    model_warmup::{Input, input::InputDataType},
 };
 use workload::{
     answers::Answers,
@@ -63,7 +69,7 @@ impl Model<'_> {
         if traits.echoes {
             outputs.extend(ECHOES.map(|(name, data_type)| output(name, data_type, vec![1])));
         }
-        ModelConfig {
+        let mut config = ModelConfig {
             name: self.name(),
             platform: backend.traits().platform.to_owned(),
             backend: backend.traits().in_config.to_owned(),
@@ -88,8 +94,69 @@ impl Model<'_> {
                 .map(|(key, string_value)| (key, ModelParameter { string_value }))
                 .collect(),
             ..Default::default()
+        };
+        options.extras.iter().for_each(|extra| add(&mut config, *extra));
+        config
+    }
+}
+
+/// The resource that the instances of a model with a rate limiter share, and what the server's samples of requests are called.
+const RESOURCE: &str = "execution";
+const SAMPLE: &str = "zeros";
+
+/// Adds a further part.
+fn add(config: &mut ModelConfig, extra: Extra) {
+    match extra {
+        Extra::Warmup => config.model_warmup = vec![warmup(config)],
+        Extra::RateLimiter => {
+            let resource = Resource { name: RESOURCE.to_owned(), global: false, count: 1 };
+            let limiter = ModelRateLimiter { resources: vec![resource], priority: 1 };
+            config.instance_group.iter_mut().for_each(|group| group.rate_limiter = Some(limiter.clone()));
+        }
+        Extra::PreserveOrdering => {
+            if let Some(SchedulingChoice::SequenceBatching(batching)) = &mut config.scheduling_choice
+                && let Some(StrategyChoice::Oldest(oldest)) = &mut batching.strategy_choice
+            {
+                oldest.preserve_ordering = true;
+            }
+        }
+        Extra::Priority => {
+            let priority = ModelPriority::PriorityMax.into();
+            config.optimization = Some(ModelOptimizationPolicy { priority, ..Default::default() });
         }
     }
+}
+
+/// A request of zeros. It does not come by the sequence batcher, so that it brings all that the batcher would add.
+fn warmup(config: &ModelConfig) -> ModelWarmup {
+    let zeros = |data_type: i32, dims: &[i64]| Input {
+        data_type,
+        // Of any number of elements one.
+        dims: dims.iter().map(|dim| (*dim).max(1)).collect(),
+        input_data_type: Some(InputDataType::ZeroData(true)),
+    };
+    let mut inputs: HashMap<_, _> =
+        config.input.iter().map(|input| (input.name.clone(), zeros(input.data_type, &input.dims))).collect();
+    if let Some(SchedulingChoice::SequenceBatching(batching)) = &config.scheduling_choice {
+        for ControlInput { name, control } in &batching.control_input {
+            let data_type = control.first().map_or(DataType::TypeInt32.into(), type_of);
+            inputs.insert(name.clone(), zeros(data_type, &[1]));
+        }
+        for State { input_name, data_type, dims, .. } in &batching.state {
+            inputs.insert(input_name.clone(), zeros(*data_type, dims));
+        }
+    }
+    ModelWarmup { name: SAMPLE.to_owned(), batch_size: 1, inputs, count: 1 }
+}
+
+/// The data type of a control's tensor.
+fn type_of(control: &Control) -> i32 {
+    let of_values = [
+        (!control.int32_false_true.is_empty(), DataType::TypeInt32),
+        (!control.fp32_false_true.is_empty(), DataType::TypeFp32),
+        (!control.bool_false_true.is_empty(), DataType::TypeBool),
+    ];
+    of_values.into_iter().find(|(is_its, _)| *is_its).map_or(control.data_type, |(_, data_type)| data_type.into())
 }
 
 fn batching(model: &Model<'_>) -> ModelSequenceBatching {

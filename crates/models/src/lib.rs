@@ -17,5 +17,5 @@ pub use dtype::Dtype;
 pub use family::{Family, Form};
 pub use matrix::{Made, Matrix};
 pub use model::Model;
-pub use options::{ControlType, CorridType, InitialState, ModelOptions, Options};
+pub use options::{ControlType, CorridType, Extra, InitialState, ModelOptions, Options};
 pub use write::{Written, make_plans, write};

@@ -156,7 +156,7 @@ fn check_name(name: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::Matrix;
-    use crate::{Backend, Dtype, Family, Form, InitialState, ModelOptions, Options, Written};
+    use crate::{Backend, Dtype, Extra, Family, Form, InitialState, ModelOptions, Options, Written};
 
     fn matrix(families: &[Family]) -> Matrix {
         let forms = families.iter().copied().map(Form::of).collect();
@@ -212,6 +212,31 @@ sequence_batching {
 parameters { key: "sequence_stress_formula" value { string_value: "none" } }
 "#
         );
+    }
+
+    #[test]
+    fn further_parts_are_in_the_configuration() {
+        let options = Options { extras: Extra::ALL.to_vec(), ..Options::default() };
+        let native = |family, options: &Options| Matrix {
+            backends: vec![Backend::Native],
+            options: options.clone(),
+            ..matrix(&[family])
+        };
+        let made = native(Family::DynaImplicit, &options).make().expect("there is one");
+        let text = config(&made.models[0]);
+        for expected in [
+            "optimization { priority: PRIORITY_MAX }",
+            "rate_limiter { resources { name: \"execution\" count: 1 } priority: 1 }",
+            "preserve_ordering: true",
+            "inputs { key: \"INPUT\" value { data_type: TYPE_INT32 dims: [ 1 ] zero_data: true } }",
+            "inputs { key: \"START\" value { data_type: TYPE_INT32 dims: [ 1 ] zero_data: true } }",
+            "inputs { key: \"CORRID\" value { data_type: TYPE_UINT64 dims: [ 1 ] zero_data: true } }",
+            "inputs { key: \"INPUT_STATE\" value { data_type: TYPE_INT32 dims: [ 1 ] zero_data: true } }",
+        ] {
+            assert!(text.contains(expected), "{expected} in {text}");
+        }
+        let rejection = native(Family::Sequence, &options).make().expect_err("it is Direct");
+        assert_eq!(rejection, "there is no such model: native: preserve-ordering is a part of Oldest");
     }
 
     #[test]

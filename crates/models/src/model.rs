@@ -12,7 +12,7 @@ use super::{
     config::NO_FORMULA,
     dtype::Dtype,
     family::{self, Form},
-    options::{ControlType, CorridType, InitialState, NETWORK_WIDTH, Options},
+    options::{ControlType, CorridType, Extra, InitialState, NETWORK_WIDTH, Options},
     tensorrt, text,
 };
 use workload::{arithmetic::Formula, model::Strategy, number::Number};
@@ -55,6 +55,9 @@ impl<'a> Model<'a> {
         let release = self.options.release.as_deref();
         if self.network().is_some() {
             self.check_network()?;
+        }
+        if self.options.extras.contains(&Extra::PreserveOrdering) && self.strategy != Strategy::Oldest {
+            return Err("preserve-ordering is a part of Oldest".to_owned());
         }
         if form.variable && self.backend.is_program() && !traits.is_implicit {
             return Err("they take any number of elements without --variable".to_owned());

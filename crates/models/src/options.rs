@@ -90,6 +90,24 @@ impl CorridType {
     }
 }
 
+/// A further part of a configuration. It changes how the server runs a model, and not what the model answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Extra {
+    /// The server sends each instance a request of zeros before the model is ready.
+    Warmup,
+    /// With `--rate-limit=execution_count`, an execution waits for the one resource of its instances.
+    RateLimiter,
+    /// With Oldest: responses come in the order of the requests.
+    PreserveOrdering,
+    /// The model goes before others.
+    Priority,
+}
+
+impl Extra {
+    /// Each of them.
+    pub const ALL: [Self; 4] = [Self::Warmup, Self::RateLimiter, Self::PreserveOrdering, Self::Priority];
+}
+
 /// What a new sequence's state is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum InitialState {
@@ -118,6 +136,8 @@ pub struct Options {
     pub corrid: Option<CorridType>,
     /// Parameters for all configurations, which stand before what they would have.
     pub parameters: Vec<(String, String)>,
+    /// Further parts of all configurations.
+    pub extras: Vec<Extra>,
     /// What names begin with in place of what the backend says.
     pub prefix: Option<String>,
     /// Whether names say nothing of where state is kept, what it begins with and of any number of elements: Triton has such models in
