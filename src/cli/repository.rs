@@ -114,7 +114,7 @@ pub struct RepositoryArgs {
     #[arg(long, value_name = "MS", value_parser = execution, default_value = "3")]
     pub execution_ms: Duration,
     /// Add parts to each configuration. warmup: the server sends a request of zeros first; rate-limiter: one resource for all
-    /// instances (--rate-limit=execution_count); preserve-ordering: with Oldest; priority: PRIORITY_MAX
+    /// instances (--rate-limit=execution_count); preserve-ordering: with Oldest; priority: the highest
     #[arg(long, value_enum, ignore_case = true, value_name = "LIST", value_delimiter = ',')]
     pub extra: Vec<Extra>,
     /// Add a parameter to each configuration (repeatable)
