@@ -56,7 +56,7 @@ def parsed_options():
     parser.add_argument("--front-ends", type=Path, required=True, metavar="FILE", help="the extension of the wheel")
     parser.add_argument("--core", required=True, metavar="FILE", help="the libtritonserver")
     parser.add_argument("--id", default="triton", help="what the server calls itself")
-    parser.add_argument("--model-repository", required=True)
+    parser.add_argument("--model-repository", action="append", required=True)
     parser.add_argument("--backend-directory", required=True)
     parser.add_argument("--backend-config", action="append", default=[], metavar="BACKEND,NAME=VALUE")
     parser.add_argument("--model-control-mode", choices=MODES, default="none")
@@ -115,7 +115,8 @@ def flag(value):
 def settings(options):
     """The core's options, by the functions that set them."""
     yield "SetServerId", text(options.id)
-    yield "SetModelRepositoryPath", text(options.model_repository)
+    for repository in options.model_repository:
+        yield "SetModelRepositoryPath", text(repository)
     yield "SetModelControlMode", ctypes.c_int(MODES[options.model_control_mode])
     for model in options.load_model:
         yield "SetStartupModel", text(model)
