@@ -110,10 +110,17 @@ class Front(unittest.TestCase):
 
     def test_tritonservers_flags_become_the_cores_options(self):
         options = self.options(
-            "--model-control-mode=explicit", "--load-model=a", "--load-model=b", "--backend-config=python,x=1", "--rate-limit=execution_count"
+            "--model-repository=y",
+            "--model-control-mode=explicit",
+            "--load-model=a",
+            "--load-model=b",
+            "--backend-config=python,x=1",
+            "--rate-limit=execution_count",
         )
         told = [(name, [value.value for value in values]) for name, *values in front.settings(options)]
         for expected in [
+            ("SetModelRepositoryPath", [b"x"]),
+            ("SetModelRepositoryPath", [b"y"]),
             ("SetModelControlMode", [2]),
             ("SetStartupModel", [b"a"]),
             ("SetStartupModel", [b"b"]),
