@@ -5,7 +5,9 @@ use std::{fmt::Display, fs, num::NonZeroU32, path::PathBuf, time::Duration};
 use clap::Args;
 
 use super::values::{any_milliseconds, milliseconds, share, time, whole};
-use models::{Backend, ControlType, CorridType, Dtype, Extra, Family, Form, InitialState, Matrix, ModelOptions, Options};
+use models::{
+    Backend, ControlType, CorridType, Dtype, Extra, Family, Form, InitialState, Matrix, ModelOptions, Options,
+};
 use workload::{model::Strategy, scenario::Millis};
 
 /// What stands below the options.
