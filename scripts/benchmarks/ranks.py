@@ -118,6 +118,11 @@ def meet(options, scratch, binary, endpoint, file):
         rank_0.wait()
     if code not in (0, 3):
         raise BenchError(f"rank 0 of {count} exited with {code}: {log.read_text(errors='replace')[-300:]}")
+    # Those that send nothing keep the run from being valid, and none of them may be lost.
+    held = json.loads((scratch / "meeting/rank-0.json").read_text())["end"]["ranks"]["ranks"]
+    lost = [f"rank {number}: {rank['lost']}" for number, rank in enumerate(held) if rank.get("lost")]
+    if lost:
+        raise BenchError(f"{len(lost)} of {count} ranks were lost, the first: {lost[0]}")
     ended = time.monotonic()
     welcome, ready, start, done = (ranks.heard[what] for what in ("welcome", "run", "start", "done"))
     say(
