@@ -8,7 +8,10 @@ import random
 import signal
 import socket
 import subprocess
+import sys
+import tempfile
 import textwrap
+from pathlib import Path
 
 TIME_LIMIT_PASSED, NOT_STARTED = 124, 125
 KILL_AFTER_SECONDS = 15
@@ -62,6 +65,22 @@ class Ports:
     def release(self):
         for claim in self._claims:
             claim.close()
+
+
+class Running:
+    """Servers that run within a block, with a folder of their own, `scratch`; `__exit__` ends them, also where they do not start."""
+
+    # What the name of the folder begins with.
+    PREFIX = None
+
+    def __enter__(self):
+        self.scratch = Path(tempfile.mkdtemp(prefix=self.PREFIX))
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+        return self
 
 
 def prepare_child():

@@ -8,6 +8,7 @@ mod rounds;
 
 mod recorder;
 
+mod addressing;
 pub mod preflight;
 
 pub mod probe;

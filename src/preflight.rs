@@ -26,18 +26,17 @@ use oracle::{
     diagnosis::ModelFacts,
     golden::{Expectation, Golden, Identity},
 };
-use wire::transport::{CallError, Client, Configuration, Declared, Message};
+use wire::transport::{CallError, Client, Configuration, Declared};
 use workload::{
     arithmetic::Formula,
     controls::{self, Controls, Told},
     conversation::Transport,
-    event::Received,
     inputs::{Pace, Sent},
     model::{Model, Settings, Strategy, Tensors, ToldIds},
     number::Datatype,
     plan::Manner,
     scenario::{Phase, Population, Reuse, Scenario},
-    sequence::{IdForm, Pattern, RequestId},
+    sequence::{IdForm, Pattern},
     tensor::{ELEMENTS_MAX, Shape, TensorSpec, elements},
     wording::{counted, nearest},
 };
@@ -102,21 +101,6 @@ pub struct Preflight {
     /// Which model that has to be of.
     #[serde(skip)]
     pub(crate) identity: Option<Identity>,
-}
-
-/// What a server that calls itself so sent, as a message of the request that it belongs to, of those that are under way.
-///
-/// The protocol does not say that an error over a stream has to name its request. Triton does name it. Of a server that nobody compared with
-/// Triton, the error belongs to the only request under way. Of several nobody knows which, so that it is the end of the stream.
-pub(crate) fn addressed(server: Option<&str>, received: Received, under_way: &[RequestId]) -> Message {
-    if !received.id.is_empty() || Words::of_server(server) == Words::Known {
-        return Message::Received(received);
-    }
-    match (&received.result, under_way) {
-        (Err(_), [request]) => Message::Received(Received { id: request.to_string(), ..received }),
-        (Err(text), [_, _, ..]) => Message::Lapsed(text.clone()),
-        _ => Message::Received(received),
-    }
 }
 
 impl Preflight {

@@ -5,11 +5,10 @@ import select
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-from running import Ports, ServerError, prepare_child
+from running import Ports, Running, ServerError, prepare_child
 from triton.hosting import Messages
 
 from . import install
@@ -39,25 +38,15 @@ parameters {{ key: "sequence_stress_formula" value {{ string_value: "running-sum
 """
 
 
-class Dynamo:
+class Dynamo(Running):
     """A front end with its workers; a context manager that stops them whatever happens."""
+
+    PREFIX = "with-dynamo-"
 
     def __init__(self, workers=1, routing="round-robin", idle_limit_ms=1000, fault=None):
         self.packages = install.runtime()
         self.workers, self.routing, self.idle_limit_ms, self.fault = workers, routing, idle_limit_ms, fault
-        self.processes = []
-
-    def __enter__(self):
-        self.scratch = Path(tempfile.mkdtemp(prefix="with-dynamo-"))
-        self.log = self.scratch / "dynamo.log"
-        self.ports = Ports(1)
-        (self.port,) = self.ports.numbers
-        try:
-            self._start()
-        except BaseException:
-            self.__exit__(*sys.exc_info())
-            raise
-        return self
+        self.ports, self.processes = None, []
 
     def __exit__(self, *_):
         # The front end first, which waits for workers otherwise.
@@ -71,10 +60,14 @@ class Dynamo:
                 process.wait()
             if process.stdout:
                 process.stdout.close()
-        self.ports.release()
+        if self.ports:
+            self.ports.release()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
-    def _start(self):
+    def start(self):
+        self.log = self.scratch / "dynamo.log"
+        self.ports = Ports(1)
+        (self.port,) = self.ports.numbers
         text, config = self.scratch / "config.pbtxt", self.scratch / "config"
         text.write_text(CONFIG.format(name=MODEL, idle_limit_us=1000 * self.idle_limit_ms))
         config.write_bytes(Messages().parsed(text).SerializeToString())

@@ -138,10 +138,10 @@ def python():
     name = f"python{FRONTEND_PYTHON}"
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     candidates = [sys.executable, shutil.which(name), *sorted(pyenv.glob(f"versions/{FRONTEND_PYTHON}*/bin/{name}"))]
-    told = "import sys; print('%d.%d' % sys.version_info[:2])"
+    asks = "import sys; print('%d.%d' % sys.version_info[:2])"
     for candidate in filter(None, map(str, candidates)):
         try:
-            done = subprocess.run([candidate, "-c", told], capture_output=True, text=True, timeout=PYTHON_SECONDS, check=False)
+            done = subprocess.run([candidate, "-c", asks], capture_output=True, text=True, timeout=PYTHON_SECONDS, check=False)
         except (OSError, subprocess.TimeoutExpired):
             continue
         if done.stdout.strip() == FRONTEND_PYTHON:
@@ -171,6 +171,16 @@ def told(program, version):
     if not older:
         raise install.InstallError(f"{program.label} is of version {version}: the oldest that is served with is {next(iter(VERSIONS))}")
     return dataclasses.replace(program, name=f"{program.name}-{version}", label=f"{program.label}, {version}", release=older[-1])
+
+
+def told_apart(served):
+    """The programs, each with a name of its own: those of one version get numbers."""
+    names, apart = collections.Counter(), []
+    for program in served:
+        names[program.name] += 1
+        number = names[program.name]
+        apart.append(program if number == 1 else dataclasses.replace(program, name=f"{program.name}-{number}"))
+    return apart
 
 
 def parsed(version):

@@ -48,6 +48,10 @@ class Programs(unittest.TestCase):
             with self.assertRaisesRegex(install.InstallError, problem):
                 programs.told(unknown(), version)
 
+    def test_two_servers_of_one_version_are_told_apart(self):
+        served = [programs.told(unknown(), version) for version in ("2.51.0", "2.60.0", "2.51.0")]
+        self.assertEqual([program.name for program in programs.told_apart(served)], ["server-2.51.0", "server-2.60.0", "server-2.51.0-2"])
+
     def test_a_folder_without_a_server_is_an_error(self):
         with tempfile.TemporaryDirectory() as folder:
             with self.assertRaisesRegex(install.InstallError, "has no tritonserver: there is no program '.*/bin/tritonserver'"):

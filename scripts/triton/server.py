@@ -9,12 +9,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 from pathlib import Path
 
-from running import Ports, ServerError, prepare_child
+from running import Ports, Running, ServerError, prepare_child
 
 from . import native, programs, repository
 
@@ -28,8 +27,10 @@ START_ATTEMPTS = 3
 ALLOCATION_POOL_SIZE = 4096
 
 
-class Server:
+class Server(Running):
     """A running tritonserver; a context manager that stops it whatever happens."""
+
+    PREFIX = "with-triton-"
 
     def __init__(self, program, repository_options, python=False, allocation_pool=True, arguments=(), variables=None, given=None):
         """`given` are the models to serve, if not those of the built-in table, which `repository_options` and `python` describe."""
@@ -58,23 +59,17 @@ class Server:
         """What messages call it."""
         return self.program.label
 
-    def __enter__(self):
-        self.scratch = Path(tempfile.mkdtemp(prefix="with-triton-"))
+    def start(self):
         self.log = self.scratch / "server.log"
         self.shared_memory = f"{self.scratch.name}-"
-        try:
-            self._install_backends()
-            models = self.scratch / "models"
-            self._write_models(models)
-            # Bytecode beside a model changes the model's folder, and the server then takes the model for another one; the
-            # interpreter within the Python backend looks at no variable that forbids it.
-            for model in models.glob("*/*/model.py"):
-                (model.parent / "__pycache__").touch()
-            self._start()
-        except BaseException:
-            self.__exit__(*sys.exc_info())
-            raise
-        return self
+        self._install_backends()
+        models = self.scratch / "models"
+        self._write_models(models)
+        # Bytecode beside a model changes the model's folder, and the server then takes the model for another one; the
+        # interpreter within the Python backend looks at no variable that forbids it.
+        for model in models.glob("*/*/model.py"):
+            (model.parent / "__pycache__").touch()
+        self._start()
 
     def __exit__(self, *_):
         self.stop()

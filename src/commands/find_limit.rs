@@ -218,7 +218,7 @@ impl Searching<'_> {
             golden: self.golden.clone(),
             pace: args.expect.pace,
             share: self.party.map_or(Share::WHOLE, Party::share),
-            lead: self.party.map(|party| party.lead(source.name(), &replay)).transpose()?,
+            lead: self.party.map(|party| party.lead(source.name(), &replay)),
             ..setup(&args.endpoint, server.as_ref(), scenario.clone(), seed)
         };
         check_measured(&setup)?;

@@ -5,7 +5,10 @@ use std::{
     env, fs,
     io::{self, Write as _},
     path::{self, Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -51,7 +54,7 @@ pub(super) struct Party {
     attempt: Attempt,
     /// When the ranks met, in ms since 1970, and how many runs they have begun.
     met_at_ms: u64,
-    runs: Cell<u32>,
+    begun: Arc<AtomicU32>,
     /// Whether a run was cut short because a rank was lost.
     lost_a_rank: Cell<bool>,
 }
@@ -85,8 +88,8 @@ pub(super) fn role(args: &RankArgs) -> Result<Role, CommandFailure> {
             let folder = path::absolute(&folder).map_err(|error| cannot_write(&folder, &error))?;
             let met_at_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
             let met_at_ms = u64::try_from(met_at_ms).unwrap_or(u64::MAX);
-            let (runs, lost_a_rank) = (Cell::new(0), Cell::new(false));
-            Ok(Role::Leads(Box::new(Party { runtime, place, members, folder, attempt, met_at_ms, runs, lost_a_rank })))
+            let (begun, lost_a_rank) = (Arc::default(), Cell::new(false));
+            Ok(Role::Leads(Box::new(Party { runtime, place, members, folder, attempt, met_at_ms, begun, lost_a_rank })))
         }
         (Joined::Leads(_), None) => unreachable!("whoever leads counted its attempt"),
         (Joined::Follows(leader), _) => {
@@ -190,25 +193,17 @@ impl Party {
         self.place.share
     }
 
-    /// What a run that begins now is told of its ranks. The first one takes the place of what earlier ranks left in the folder.
-    ///
-    /// # Errors
-    /// When that cannot be removed, in one line.
-    pub(super) fn lead(&self, scenario_name: &str, replay: &str) -> Result<Lead, CommandFailure> {
-        let number = self.runs.replace(self.runs.get() + 1);
-        if number == 0 {
-            let remove = |path: &PathBuf| fs::remove_file(path).map_err(|error| cannot_write(path, &error));
-            let files = RankFile::in_folder(&self.folder).map_err(|error| cannot_write(&self.folder, &error))?;
-            files.iter().filter(|path| path.is_file()).try_for_each(remove)?;
-        }
+    /// What a run is told of its ranks.
+    pub(super) fn lead(&self, scenario_name: &str, replay: &str) -> Lead {
         let about = About {
             run_id: any_name(),
             attempt: self.attempt.number,
-            order: (self.met_at_ms, number),
+            order: (self.met_at_ms, self.begun.load(Relaxed)),
             scenario_name: scenario_name.to_owned(),
             replay: replay.to_owned(),
         };
-        Ok(Lead { members: self.members.clone(), about, results: self.folder.clone() })
+        let (members, begun) = (self.members.clone(), Arc::clone(&self.begun));
+        Lead { members, about, results: self.folder.clone(), begun }
     }
 
     /// Writes what rank 0 measured and found.
@@ -226,7 +221,7 @@ impl Party {
         if is_whole {
             // No sequence of this attempt lives on.
             let _ = fs::remove_file(&self.attempt.path);
-        } else if self.runs.get() == 0 {
+        } else if self.begun.load(Relaxed) == 0 {
             self.attempt.undo();
         }
     }

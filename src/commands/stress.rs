@@ -144,7 +144,7 @@ fn stress_once(args: &StressArgs, party: Option<&Party>) -> Result<u8, CommandFa
         pace: args.expect.pace,
         so_far,
         share: party.map_or(Share::WHOLE, Party::share),
-        lead: party.map(|party| party.lead(source.name(), &replay)).transpose()?,
+        lead: party.map(|party| party.lead(source.name(), &replay)),
         ..setup(&args.endpoint, server.as_ref(), scenario.clone(), seed)
     };
     check_measured(&setup)?;

@@ -105,13 +105,14 @@ pub enum Note {
 }
 
 impl Note {
-    /// That so many errors named no request while several were under way.
-    pub(crate) fn unaddressed(count: u64) -> Self {
-        Self::NotChecked(format!(
-            "{} over streams: none named its request while several were under way; have one request under way at a time \
-             (sending.window = 1)",
-            counted(count, "error")
-        ))
+    /// That so many errors named no request while several were under way; nothing where there were none.
+    pub(crate) fn unaddressed(count: u64) -> Option<Self> {
+        let what = counted(count, "error");
+        let told = format!(
+            "{what} over streams: none named its request while several were under way; have one request under way at a time \
+             (sending.window = 1)"
+        );
+        (count > 0).then_some(Self::NotChecked(told))
     }
 
     /// That no response had the header that names the server.

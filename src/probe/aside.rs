@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use tokio::time::timeout;
 
-use crate::preflight::{Preflight, addressed};
+use crate::{addressing::addressed, preflight::Preflight};
 use oracle::{
     Oracle, Purpose, Ruling, Violation,
     diagnosis::{ModelFacts, explain},

@@ -146,6 +146,14 @@ impl RankFile {
         read(path)
     }
 
+    /// Removes the files of ranks from a folder.
+    ///
+    /// # Errors
+    /// When one cannot be removed.
+    pub(super) fn remove_all(folder: &Path) -> io::Result<()> {
+        Self::in_folder(folder)?.iter().filter(|path| path.is_file()).try_for_each(fs::remove_file)
+    }
+
     /// The files of ranks in a folder.
     ///
     /// # Errors

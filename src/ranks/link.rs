@@ -267,9 +267,9 @@ fn halves(connection: TcpStream, longest: usize) -> io::Result<(Inbox, Outbox, J
 
 async fn send_all(mut writer: OwnedWriteHalf, mut frames: mpsc::Receiver<Bytes>) {
     let mut codec = codec(OF_LEADER_MAX);
-    let mut bytes = BytesMut::new();
     while let Some(frame) = frames.recv().await {
-        bytes.clear();
+        // Few frames are long, and none of them leaves its room to the next ones.
+        let mut bytes = BytesMut::new();
         if codec.encode(frame, &mut bytes).is_err() {
             return;
         }

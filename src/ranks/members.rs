@@ -4,7 +4,10 @@ use std::{
     collections::BTreeMap,
     num::NonZeroU32,
     path::PathBuf,
-    sync::{Arc, Mutex as Locked},
+    sync::{
+        Arc, Mutex as Locked,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -15,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    Envelope, FromLeader, FromMember, Moment, Offset, Outbox, Place, RankError, SILENCE, clock,
+    Envelope, FromLeader, FromMember, Moment, Offset, Outbox, Place, RankError, RankFile, SILENCE, clock,
     link::{About, Hello, Inbox, VERSION, encoded, opened},
 };
 
@@ -75,6 +78,22 @@ pub struct Lead {
     pub about: About,
     /// The folder in which each rank writes what it measured.
     pub results: PathBuf,
+    /// How many runs these ranks have begun.
+    pub begun: Arc<AtomicU32>,
+}
+
+impl Lead {
+    /// The ranks begin a run. Their first one takes the place of what earlier ranks left in the folder.
+    ///
+    /// # Errors
+    /// When that cannot be removed, in one line.
+    pub(crate) fn begin(&self) -> Result<(), String> {
+        if self.begun.fetch_add(1, Relaxed) > 0 {
+            return Ok(());
+        }
+        RankFile::remove_all(&self.results)
+            .map_err(|error| format!("cannot remove earlier files of ranks in {}: {error}", self.results.display()))
+    }
 }
 
 /// A process that was taken in.

@@ -215,7 +215,11 @@ fn stopped(shared: &Shared, result: &RunResult) -> Option<String> {
 fn others_may_use_the_model(shared: &Shared, result: &RunResult) -> Option<String> {
     let Accounting::NotCheckable { why } = &result.accounting else { return None };
     // Where the server was disturbed its counts tell nothing of others.
-    (!shared.disturbances.any()).then(|| format!("others may use the model: {why}"))
+    if shared.disturbances.any() {
+        return None;
+    }
+    let is_unknown = result.lost_rank().is_some() || !shared.preflight.has_statistics;
+    Some(if is_unknown { why.clone() } else { format!("others may use the model: {why}") })
 }
 
 fn server_died(endpoint: String, at: Nanos, reason: &str, tally: &Tally) -> Result<Violation, RunError> {

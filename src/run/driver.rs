@@ -11,7 +11,7 @@ use super::{
     context::{Next, StreamContext},
     shared::Out,
 };
-use crate::preflight::addressed;
+use crate::addressing::addressed;
 use wire::transport::{Dialer, Link, Message, Outgoing, RequestTemplate, Stream};
 use workload::{
     conversation::{Connection, Lane, Transport},
@@ -276,7 +276,9 @@ impl Driver {
             Message::Received(received) if received.id.is_empty() => {
                 let server = out.shared.preflight.model.server.as_deref();
                 let message = addressed(server, received, &self.context.under_way(lane));
-                out.shared.count_unaddressed(&message);
+                if matches!(message, Message::Lapsed(_)) {
+                    out.shared.threads[out.thread].missed_its_request();
+                }
                 message
             }
             message => message,

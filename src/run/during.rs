@@ -17,6 +17,7 @@ use super::{
     watch::Watch,
 };
 use crate::{
+    preflight::Note,
     probe::{Accounting, IdleSearch, PendingRequests, SlotCheck},
     recorder::{Collected, Tally, Together},
 };
@@ -48,6 +49,9 @@ impl Prepared {
         interrupts: &mut mpsc::Receiver<()>,
     ) -> Result<Driven, RunError> {
         let shared = &*self.shared;
+        if let Some(lead) = &shared.setup.lead {
+            lead.begin().map_err(RunError::Ranks)?;
+        }
         let (taps, collector, mut seen) = self.collector(spool);
         let mut course = Course::new(self);
         let collected = collector.start();
@@ -294,7 +298,7 @@ impl<'r> Course<'r> {
             ranks: None,
             own: None,
         };
-        result.preflight.notes.extend(shared.unaddressed());
+        result.preflight.notes.extend(Note::unaddressed(shared.progress().unaddressed));
         result.miss_server_header(shared.setup.scenario.target.server_header.as_ref().filter(|_| misses_server));
         (result, left)
     }

@@ -1,9 +1,10 @@
 //! A rank's share of a run that another rank leads.
 
 use std::{
+    mem,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
@@ -27,7 +28,7 @@ use super::{
 use crate::{
     preflight::{Preflight, RunLimits},
     ranks::{FromLeader, FromMember, Leader, Order, Outbox, RankFile, SILENCE},
-    recorder::{BATCHES, BYTES, Batches, Tally, Taps, Together},
+    recorder::{BATCHES, BYTES, Batch, Batches, Tally, Taps, Together},
 };
 use oracle::{
     VIOLATIONS_KEPT, Violation,
@@ -48,6 +49,7 @@ const WRITE: Duration = Duration::from_secs(60);
 const WRITTEN_WITHIN: Duration = Duration::from_secs(5);
 /// How long responses are waited for when rank 0 is gone.
 const ORPHANED: Duration = Duration::from_secs(3);
+const NO_FAILURE: &str = "no thread fails while it has it";
 /// How long the relay may take to send the last batches.
 const RELAYING: Duration = Duration::from_secs(10);
 
@@ -200,44 +202,53 @@ struct Relayed {
     lost_entries: u64,
 }
 
+impl Relayed {
+    /// Takes in a batch that is not sent yet.
+    fn take_in(&mut self, batch: &Batch) {
+        let room = VIOLATIONS_KEPT - self.violations.len();
+        self.violations.extend(batch.violations.iter().take(room).cloned());
+        self.lost_entries += batch.lost() + batch.entries.len() as u64;
+    }
+}
+
 /// Sends what the threads hand over, on a thread of its own. Where rank 0 does not keep up, the threads lose entries, which are counted.
 struct Relay {
     /// Whether to send nothing more, and to count what is left.
     gives_up: Arc<AtomicBool>,
-    done: oneshot::Receiver<Relayed>,
+    relayed: Arc<Mutex<Relayed>>,
+    done: oneshot::Receiver<()>,
 }
 
 impl Relay {
     fn start(batches: Batches, outbox: Outbox) -> Self {
         let (sender, done) = oneshot::channel();
-        let gives_up = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&gives_up);
+        let (gives_up, relayed) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Relayed::default())));
+        let (told, passed) = (Arc::clone(&gives_up), Arc::clone(&relayed));
         thread::spawn(move || {
-            let mut relayed = Relayed::default();
             while let Some(batch) = batches.wait() {
-                let room = VIOLATIONS_KEPT - relayed.violations.len();
-                relayed.violations.extend(batch.violations.iter().take(room).cloned());
-                relayed.lost_entries += batch.lost();
-                if told.load(Relaxed) || !outbox.send_batch(&batch) {
-                    relayed.lost_entries += batch.entries.len() as u64;
+                let entries = batch.entries.len() as u64;
+                // Until it is sent it is lost: nobody may wait for that.
+                passed.lock().expect(NO_FAILURE).take_in(&batch);
+                if !told.load(Relaxed) && outbox.send_batch(&batch) {
+                    passed.lock().expect(NO_FAILURE).lost_entries -= entries;
                 }
             }
-            relayed.lost_entries += batches.lost_at_end();
+            passed.lock().expect(NO_FAILURE).lost_entries += batches.lost_at_end();
             // Nobody waits for it where the run was given up.
-            let _ = sender.send(relayed);
+            let _ = sender.send(());
         });
-        Self { gives_up, done }
+        Self { gives_up, relayed, done }
     }
 
     /// What passed, when the threads hand over nothing more. What rank 0 does not take within a while is lost, and counted.
     async fn end(&mut self) -> Relayed {
         for limit in [RELAYING, SILENCE] {
-            if let Ok(relayed) = tokio::time::timeout(limit, &mut self.done).await {
-                return relayed.unwrap_or_default();
+            if tokio::time::timeout(limit, &mut self.done).await.is_ok() {
+                break;
             }
             self.gives_up.store(true, Relaxed);
         }
-        Relayed::default()
+        mem::take(&mut *self.relayed.lock().expect(NO_FAILURE))
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Progress {
     pub completed: u64,
     /// Requests whose answer nobody waits for any more, because their stream is gone or they were given up.
     pub abandoned: u64,
+    /// Errors that named no request while several were under way.
+    pub unaddressed: u64,
     /// Sequences begun.
     pub sequences: u64,
     /// Violations.
@@ -55,6 +57,7 @@ impl Progress {
         self.answered += other.answered;
         self.completed += other.completed;
         self.abandoned += other.abandoned;
+        self.unaddressed += other.unaddressed;
         self.sequences += other.sequences;
         self.violations += other.violations;
         self.starts_waiting += other.starts_waiting;
@@ -123,6 +126,7 @@ pub(super) struct ThreadProgress {
     answered: AtomicU64,
     completed: AtomicU64,
     abandoned: AtomicU64,
+    unaddressed: AtomicU64,
     sequences: AtomicU64,
     violations: AtomicU64,
     starts_settled: AtomicU64,
@@ -148,6 +152,10 @@ impl ThreadProgress {
 
     pub(super) fn finished_an_iteration(&self) {
         add(&self.iterations, 1);
+    }
+
+    pub(super) fn missed_its_request(&self) {
+        add(&self.unaddressed, 1);
     }
 
     pub(super) fn sent(&self, is_first_step: bool) {
@@ -182,6 +190,7 @@ pub(super) fn of_all(threads: &[ThreadProgress], elapsed: Duration, slots_taken:
         answered,
         completed: sum(|its| &its.completed),
         abandoned,
+        unaddressed: sum(|its| &its.unaddressed),
         sequences: sum(|its| &its.sequences),
         violations: sum(|its| &its.violations),
     }

@@ -24,14 +24,14 @@ use super::{
     threads::thread_count,
 };
 use crate::{
-    preflight::{Note, Preflight},
+    preflight::Preflight,
     probe::site::{Clock, Liveness, Site},
     recorder::{Glances, Recorder, Seconds, Snapshots, trace},
 };
 use oracle::Ruling;
 use wire::{
     proxy::Path,
-    transport::{Access, CallError, Dialer, Link, Message},
+    transport::{Access, CallError, Dialer, Link},
 };
 use workload::{
     conversation::Lane,
@@ -67,24 +67,11 @@ pub(super) struct Shared {
     pub(super) threads: Vec<ThreadProgress>,
     /// How far other ranks are, where this one leads them.
     pub(super) others: Others,
-    /// Errors that named no request while several were under way.
-    unaddressed: AtomicU64,
     /// The first connection of each worker, once it is needed.
     lent: Vec<OnceLock<Link>>,
 }
 
 impl Shared {
-    /// Counts a message if it is an error that may belong to several requests.
-    pub(super) fn count_unaddressed(&self, message: &Message) {
-        self.unaddressed.fetch_add(u64::from(matches!(message, Message::Lapsed(_))), Relaxed);
-    }
-
-    /// What is to be said of such errors, if there were some.
-    pub(super) fn unaddressed(&self) -> Option<Note> {
-        let count = self.unaddressed.load(Relaxed);
-        (count > 0).then(|| Note::unaddressed(count))
-    }
-
     /// `executed` is how many requests the model had executed before, where it tells.
     pub(super) fn new(
         setup: Setup,
@@ -104,7 +91,6 @@ impl Shared {
             lent: (0..scenario.workers()).map(|_| OnceLock::new()).collect(),
             gate: Gate::new(threads, setup.share.is_one_of_several()),
             others: Others::default(),
-            unaddressed: AtomicU64::default(),
             setup,
             preflight,
             origin,

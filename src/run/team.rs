@@ -153,7 +153,7 @@ impl<'r> Team<'r> {
                     tap.hand_on(batch);
                 }
             }
-            Said::Lost(why) => self.lose(index, &why),
+            Said::Lost(why) => self.give_up(index, &why),
             Said::Message(message) => match message {
                 FromMember::Ready => state.is_ready = true,
                 FromMember::Began { at_ns } => state.began_ns = Some(at_ns),
@@ -185,12 +185,18 @@ impl<'r> Team<'r> {
         }
     }
 
+    /// Waits for a rank no longer, which learns that if it is still there.
+    fn give_up(&mut self, index: usize, why: &str) {
+        if let Some(lead) = self.lead {
+            lead.members.all()[index].give_up(why);
+        }
+        self.lose(index, why);
+    }
+
     /// A rank is gone: the run cannot be whole any more, and ends.
     fn lose(&mut self, index: usize, why: &str) {
         let Some(lead) = self.lead else { return };
-        let member = &lead.members.all()[index];
-        let rank = member.rank;
-        member.give_up(why);
+        let rank = lead.members.all()[index].rank;
         if !self.has_begun {
             self.failure.get_or_insert_with(|| format!("rank {rank} was lost before the run began: {why}"));
         }
@@ -235,7 +241,7 @@ impl<'r> Team<'r> {
         for index in 0..self.states.len() {
             let state = &self.states[index];
             if !state.has_ended && (self.aborted_at.is_some() || !state.is_ready) {
-                self.lose(index, &format!("{what} within {} s", limit.as_secs()));
+                self.give_up(index, &format!("{what} within {} s", limit.as_secs()));
             }
         }
     }

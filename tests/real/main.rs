@@ -19,6 +19,7 @@ mod native_types;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod proto;
+mod qualify;
 mod server;
 mod silero;
 mod states;

@@ -34,7 +34,7 @@ pub(super) struct Observation<'o> {
     at: Nanos,
     context: ContextId,
     lane: Lane,
-    pub(super) ruling: Ruling,
+    ruling: Ruling,
 }
 
 impl<'o> Observation<'o> {
@@ -398,8 +398,13 @@ impl<'o> Observation<'o> {
         *self.id = after;
         let doubt = verdict.doubt().filter(|_| outcome == Outcome::Rejected);
         self.settle(request, outcome, None, doubt);
-        self.ruling.other_words = Some(OtherWords { of, text: text.to_owned() });
+        self.was_in_other_words(of, text.to_owned());
         true
+    }
+
+    /// The rejection of this was taken for one although the server said it otherwise than Triton does.
+    pub(super) fn was_in_other_words(&mut self, of: &'static str, text: String) {
+        self.ruling.other_words = Some(OtherWords { of, text });
     }
 
     /// Whether a request to an iterative model may be ended with the one before it: the last answer to that one comes a moment before
@@ -421,7 +426,7 @@ impl<'o> Observation<'o> {
                 if flaw.is_rejected_with(text) {
                     self.check_code(step, (Reason::of_flaw(flaw, text), flaw.name()), code, text);
                 } else {
-                    self.ruling.other_words = Some(OtherWords { of: flaw.name(), text: text.to_owned() });
+                    self.was_in_other_words(flaw.name(), text.to_owned());
                 }
                 self.id.answer_unchanged(request, self.at, self.rules);
                 return self.settle(request, Outcome::Rejected, None, None);

@@ -1,6 +1,6 @@
 //! Why a request is rejected, and the codes that are told with it.
 
-use super::{Evidence, OtherWords, ViolationKind, Words};
+use super::{Evidence, ViolationKind, Words};
 use workload::{
     event::Code,
     sequence::{Flaw, Step},
@@ -74,7 +74,7 @@ impl super::observation::Observation<'_> {
         let Some(seen) = code else { return };
         let expected = reason.code(seen);
         if seen != expected && self.rules.words == Words::Unknown {
-            self.ruling.other_words = Some(OtherWords { of, text: format!("{seen}: {text}") });
+            self.was_in_other_words(of, format!("{seen}: {text}"));
         } else if seen != expected {
             let evidence = Evidence::CodeOfRejection { expected, seen, error: text.to_owned() };
             self.violation(ViolationKind::UnexpectedError, Some(step), evidence);

@@ -120,7 +120,7 @@ enum Value {
 }
 
 impl Header {
-    /// Whether the value is neither given nor in the environment: it is not written down.
+    /// Whether the header is written down without its value: only the name of a variable is written with it.
     pub fn is_withheld_where_written(&self) -> bool {
         !matches!(self.value, Value::OfTheEnvironment(..))
     }
