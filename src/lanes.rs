@@ -276,7 +276,7 @@ impl Lanes {
 
     fn cut(&mut self, entry: &Entry, cut: &Cut) {
         let kind = match cut {
-            Cut::Cancelled | Cut::Reset => MarkKind::Cancel,
+            Cut::Cancelled | Cut::Deadline | Cut::Reset => MarkKind::Cancel,
             Cut::Interrupted => return self.close_current(entry.context, entry.at, End::Open),
             _ => MarkKind::Cut,
         };

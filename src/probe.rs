@@ -11,7 +11,7 @@ pub(crate) mod site;
 pub(crate) mod slots;
 mod solo;
 
-pub use accounting::{Accounting, PendingRequests};
+pub use accounting::{Accounting, PendingRequests, Unheard};
 pub use idle_search::IdleSearch;
 pub(crate) use site::Site;
 pub use slots::{SlotCheck, SlotFinding};

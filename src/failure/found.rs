@@ -153,14 +153,14 @@ fn with_transport(acts: Vec<Act>, its: Transport) -> Vec<Act> {
     let mut all = Vec::with_capacity(acts.len() + 1);
     for act in acts {
         match act {
-            Act::Open { lane, over, by } => {
+            Act::Open { lane, over, by, within_us } => {
                 is_open |= lane == Lane::FIRST;
-                all.push(Act::Open { lane, over, by: by.or(Some(its)) });
+                all.push(Act::Open { lane, over, by: by.or(Some(its)), within_us });
                 continue;
             }
             Act::Send { lane: Lane::FIRST, .. } if !is_open => {
                 is_open = true;
-                all.push(Act::Open { lane: Lane::FIRST, over: Connection::Own, by: Some(its) });
+                all.push(Act::Open { lane: Lane::FIRST, over: Connection::Own, by: Some(its), within_us: None });
             }
             Act::Close { lane } | Act::Cancel { lane } | Act::Reset { lane } | Act::Kill { lane } => {
                 is_open &= lane != Lane::FIRST;

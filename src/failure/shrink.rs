@@ -226,13 +226,14 @@ fn simpler(conversation: &Conversation) -> Vec<Conversation> {
             Act::Pause { us } if us > SHORTEST => Act::Pause { us: us / 2 },
             Act::StopReading { us } => Act::Pause { us },
             // Each in the place of one that takes more: a process, room that is short, a connection of its own.
-            Act::Open { lane, over: Connection::Process | Connection::Narrow, by } => {
-                Act::Open { lane, over: Connection::Fresh, by }
+            Act::Open { lane, over: Connection::Process | Connection::Narrow, by, within_us } => {
+                Act::Open { lane, over: Connection::Fresh, by, within_us }
             }
-            Act::Open { lane, over: Connection::Fresh | Connection::Neighbour, by } => {
-                Act::Open { lane, over: Connection::Own, by }
+            Act::Open { lane, over: Connection::Fresh | Connection::Neighbour, by, within_us } => {
+                Act::Open { lane, over: Connection::Own, by, within_us }
             }
-            Act::Open { lane, over, by: Some(_) } => Act::Open { lane, over, by: None },
+            Act::Open { lane, over, by: Some(_), within_us } => Act::Open { lane, over, by: None, within_us },
+            Act::Open { lane, over, by, within_us: Some(_) } => Act::Open { lane, over, by, within_us: None },
             Act::Reset { lane } | Act::Kill { lane } => Act::Cancel { lane },
             Act::Cancel { lane } => Act::Close { lane },
             // An END that is left is one that it takes.

@@ -108,6 +108,10 @@ fn acts_are_read_as_they_are_written() {
         "open 1 over narrow by http-binary",
         "send 1 6",
         "stop-reading 20 us",
+        "open 2 over fresh within 5000 us",
+        "send 2 7",
+        "open 3 over own by grpc-unary within 1 us",
+        "send 3 8",
     ];
     assert_eq!(self::acts(&more).iter().map(ToString::to_string).collect::<Vec<_>>(), more);
 }
@@ -122,6 +126,8 @@ fn other_texts_are_no_acts_and_some_cannot_follow_others() {
         "send 0 END START 5",
         "send 0 18446744073709551616",
         "open 1",
+        "open 1 over own within 0 us",
+        "open 1 over own within 5000 us by http",
         "pause -1 us",
         "sing 0",
     ] {
@@ -456,7 +462,7 @@ fn a_failure_shrinks_to_the_messages_that_it_needs() {
     let mut conversations: Vec<_> = (0..250).map(|number| filler(number % 16, number % 5)).collect();
     conversations[100].acts.insert(3, acts(&["send 0 START 13"])[0]);
     conversations[200].acts.insert(17, acts(&["send 0 7"])[0]);
-    conversations[200].acts.insert(3, Act::Open { lane: Lane(1), over: Connection::Fresh, by: None });
+    conversations[200].acts.insert(3, Act::Open { lane: Lane(1), over: Connection::Fresh, by: None, within_us: None });
     let whole = failure(conversations);
     assert!(whole.messages() > 10_000 && fails(&whole));
     let shrunk = shrink(whole, 10_000, &mut fails);

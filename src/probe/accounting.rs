@@ -28,6 +28,9 @@ pub enum Accounting {
         /// How long the requests took in the server that succeeded, all together.
         #[serde(default)]
         spent: Spent,
+        /// What became of the requests that brought no output.
+        #[serde(default)]
+        unheard: Unheard,
     },
     /// They do not.
     Differs {
@@ -41,6 +44,15 @@ pub enum Accounting {
         /// Why.
         why: String,
     },
+}
+
+/// Requests that failed, or whose response never came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unheard {
+    /// How many there were.
+    pub requests: u64,
+    /// How many of them the server executed all the same.
+    pub executed: u64,
 }
 
 /// The counts before a run, if they stood still.
@@ -180,7 +192,11 @@ fn judge(rose: Option<Statistics>, expected: CountBounds) -> Accounting {
     };
     let successes = expected.success_min..=expected.success_max;
     if successes.contains(&rose.success) && successes.contains(&rose.inference) && rose.fail <= expected.fail_max {
-        return Accounting::Agrees { rose, spent: spent.whole_us() };
+        let unheard = Unheard {
+            requests: expected.success_max - expected.success_min,
+            executed: rose.success - expected.success_min,
+        };
+        return Accounting::Agrees { rose, spent: spent.whole_us(), unheard };
     }
     Accounting::Differs { rose, expected }
 }
@@ -291,7 +307,12 @@ mod tests {
         for (success, fail, right) in
             [(10, 0, true), (15, 1, true), (12, 5, true), (9, 0, false), (16, 0, false), (10, 6, false)]
         {
-            assert_eq!(agrees(&counts, rose(success, success, fail)), right, "{success} {fail}");
+            let judged = judge(rose(success, success, fail), bounds(&counts, Answers::One));
+            let executed = match judged {
+                Accounting::Agrees { unheard, .. } => Some((unheard.requests, unheard.executed)),
+                _ => None,
+            };
+            assert_eq!(executed, right.then(|| (5, success - 10)), "{success} {fail}");
         }
     }
 

@@ -127,6 +127,7 @@ impl OwnStream {
             Message::End => EventKind::Cut(Cut::Ended),
             Message::Broken(reason) => EventKind::Cut(Cut::Broken(reason)),
             Message::Lapsed(_) => EventKind::Cut(Cut::Lapsed),
+            Message::DeadlinePassed => EventKind::Cut(Cut::Deadline),
         }
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct Reach {
     is_flawed: bool,
     /// Whether a stream was cut with steps under way, and none was answered since.
     is_cut: bool,
+    /// The sequence that had steps under way when a client's deadline passed, as long as none was answered since.
+    past_a_deadline: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -150,7 +152,7 @@ impl Reach {
                 let by = self.lanes[lane.index()].by;
                 let answered = Answered { request: step.request, lane, by, end: step.end, sent_at: *sent_at, at };
                 self.last = is_latest.then_some(answered);
-                (self.is_cut, self.is_flawed) = (false, false);
+                (self.is_cut, self.is_flawed, self.past_a_deadline) = (false, false, None);
             }
             Outcome::Rejected if is_right && step.flaw().is_some() => {
                 self.last = last;
@@ -196,6 +198,7 @@ impl Reach {
             reach(Claim::MixedTransports, special.differently);
             reach(Claim::KeptThroughAPause, special.paused);
             reach(Claim::SurvivedAFlaw, self.is_flawed);
+            reach(Claim::WentOnPastADeadline, self.past_a_deadline == Some(step.request.sequence));
             reach(Claim::ConcurrentSubmission, self.is_submitted_beside(step, here.lane));
         }
     }
@@ -212,6 +215,11 @@ impl Reach {
         if traffic.unanswered == 0 {
             let is_in_a_sequence = last.is_some_and(|last| !last.end && last.lane == lane);
             reach(claims, Claim::CutWhileIdle, *cut == Cut::Cancelled && is_in_a_sequence);
+            return;
+        }
+        if *cut == Cut::Deadline {
+            claims.reach(Claim::DeadlinePassed);
+            (self.is_cut, self.past_a_deadline) = (true, Some(traffic.sequence));
             return;
         }
         let is_under_way = last.is_some_and(|last| last.request.sequence == traffic.sequence);

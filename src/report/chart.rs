@@ -316,6 +316,7 @@ impl Numbers {
             EventKind::Cut(cut) => match cut {
                 Cut::ByClient => "drops the stream, not to be trusted".to_owned(),
                 Cut::Cancelled => "cancels the stream".to_owned(),
+                Cut::Deadline => "the client's deadline passes".to_owned(),
                 Cut::Reset => "resets the connection".to_owned(),
                 Cut::Killed => "the client is killed".to_owned(),
                 Cut::ByNetwork => "the network takes the connection".to_owned(),

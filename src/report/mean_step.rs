@@ -78,7 +78,7 @@ impl MeanStep {
         let Executed { steps, late_ns, held_back_ns, from_sending_ns } = result.tally.executed;
         let mean = |ns| mean_us(ns, steps);
         let server = match &result.accounting {
-            Accounting::Agrees { rose, spent } => InServer::of(*rose, spent),
+            Accounting::Agrees { rose, spent, .. } => InServer::of(*rose, spent),
             // Then other clients' requests are in the counts, or they are wrong.
             Accounting::Differs { .. } | Accounting::NotCheckable { .. } => None,
         };

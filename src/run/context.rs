@@ -1,6 +1,6 @@
 //! A stream context: one correlation ID, and what is under way on it. No input or output happens here.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, num::NonZeroU32, time::Duration};
 
 use workload::{
     arithmetic::Arithmetic,
@@ -21,6 +21,8 @@ pub(super) struct StreamContext {
     pub(super) transport: Transport,
     /// What they travel over, by lane.
     transports: [Transport; Lane::MAX as usize],
+    /// The deadline in microseconds of what is opened on a lane, and over what, as often as it passes.
+    deadlines: [Option<(Connection, NonZeroU32)>; Lane::MAX as usize],
     pattern: Pattern,
     /// The number of the conversation's first sequence among the worker's.
     serial: u32,
@@ -71,6 +73,7 @@ impl StreamContext {
             arithmetic,
             transport,
             transports: [transport; Lane::MAX as usize],
+            deadlines: [None; Lane::MAX as usize],
             pattern: Pattern::Valid,
             serial: 0,
             acts: VecDeque::new(),
@@ -88,6 +91,7 @@ impl StreamContext {
         debug_assert!(self.is_done(), "a context holds one conversation at a time");
         self.pattern = pattern;
         self.transports = [self.transport; Lane::MAX as usize];
+        self.deadlines = [None; Lane::MAX as usize];
         self.acts = acts.into();
         self.serial = serial;
         (self.began, self.due) = (due.map(|due| due.at), due);
@@ -141,9 +145,10 @@ impl StreamContext {
                     None
                 }
                 Act::Await { .. } => None,
-                Act::Open { lane, over, by } => {
+                Act::Open { lane, over, by, within_us } => {
                     let by = by.unwrap_or(self.transport);
                     self.transports[lane.index()] = by;
+                    self.deadlines[lane.index()] = within_us.map(|us| (over, us));
                     Some(Next::Open(lane, over, by))
                 }
                 Act::HalfClose { lane } => Some(Next::HalfClose(lane)),
@@ -181,6 +186,16 @@ impl StreamContext {
         let later = |at: Nanos| at.saturating_add(us.saturating_mul(1000));
         self.began = self.began.map(later);
         self.due = self.due.map(|due| Due { at: later(due.at), ..due });
+    }
+
+    /// Over what a step opens a lane that is not open.
+    pub(super) fn reopens_over(&self, lane: Lane) -> Connection {
+        self.deadlines[lane.index()].map_or(Connection::Own, |(over, _)| over)
+    }
+
+    /// How long what is opened on a lane may take.
+    pub(super) fn deadline(&self, lane: Lane) -> Option<Duration> {
+        self.deadlines[lane.index()].map(|(_, us)| Duration::from_micros(us.get().into()))
     }
 
     /// When the step that [`Self::next`] named was due, where it has a time of its own.
@@ -360,8 +375,10 @@ mod tests {
 
     #[test]
     fn calls_are_made_one_by_one_whatever_the_window() {
-        let acts =
-            [send(Lane::FIRST, 0, 0), Act::Open { lane: SECOND, over: Connection::Own, by: Some(Transport::Http) }];
+        let acts = [
+            send(Lane::FIRST, 0, 0),
+            Act::Open { lane: SECOND, over: Connection::Own, by: Some(Transport::Http), within_us: None },
+        ];
         let acts: Vec<_> = acts.into_iter().chain([send(SECOND, 0, 1), send(SECOND, 1, 0)]).collect();
         let mut context = context(Window::All, acts);
         context.pattern = Pattern::Burst;
@@ -453,7 +470,7 @@ mod tests {
     fn the_lane_that_waits_for_longest_is_known() {
         let acts = vec![
             send(SECOND, 0, 0),
-            Act::Open { lane: SECOND, over: Connection::Fresh, by: None },
+            Act::Open { lane: SECOND, over: Connection::Fresh, by: None, within_us: None },
             send(Lane::FIRST, 0, 1),
             send(SECOND, 1, 0),
         ];

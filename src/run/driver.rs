@@ -142,7 +142,8 @@ impl Driver {
         }
         let way = Way::new(link.taken(by), severer, by);
         let Stream { outgoing, incoming } =
-            Stream::open(&link, by, self.template.clone()).map_err(|error| error.to_string())?;
+            Stream::open_within(&link, by, self.template.clone(), self.context.deadline(lane))
+                .map_err(|error| error.to_string())?;
         self.streams.put(lane, outgoing, incoming, way);
         Ok(())
     }
@@ -151,7 +152,7 @@ impl Driver {
     fn send(&mut self, lane: Lane, step: workload::sequence::Step, mut now: Nanos, out: &Out) -> bool {
         if !self.streams.is_open(lane) {
             // A stream that nobody opened is the context's own, which cannot fail.
-            let _ = self.open(lane, Connection::Own, self.context.transport, out);
+            let _ = self.open(lane, self.context.reopens_over(lane), self.context.transport, out);
             now = out.shared.clock.now();
         }
         let Some(room) = self.streams.outgoing[lane.index()].as_ref().and_then(Outgoing::room_now) else {
@@ -320,6 +321,11 @@ impl Driver {
                 self.end(lane, Cut::Lapsed, out);
                 return Err(self.cut(out));
             }
+            // The conversation goes on: it has it so.
+            Message::DeadlinePassed => {
+                self.end(lane, Cut::Deadline, out);
+                return Ok(false);
+            }
             Message::Broken(reason) => Cut::Broken(reason),
         };
         Err(self.broken(lane, cut, out).await)
@@ -377,6 +383,10 @@ impl Driver {
                 }
                 Ok(Message::End) if self.context.unanswered(lane) == 0 => {
                     out.tell(self.context.id, lane, EventKind::Closed);
+                }
+                Ok(Message::DeadlinePassed) => {
+                    out.tell(self.context.id, lane, EventKind::Cut(Cut::Deadline));
+                    self.context.forget(lane);
                 }
                 Ok(message) => {
                     suspicious |= self.take_in(lane, message, out).await?;

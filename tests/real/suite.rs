@@ -12,7 +12,7 @@ use crate::support::{
 
 const TOOL: &str = env!("CARGO_BIN_EXE_sequence-stress");
 /// What 24.10 itself does wrong behind a cancel (docs/FINDINGS.md), so that nobody can say what these come to.
-const CANCELS: [&str; 2] = ["cancellation", "cancel-restart"];
+const CANCELS: [&str; 3] = ["cancellation", "cancel-restart", "deadlines"];
 /// The scenarios that a model which is told correlation IDs cannot be sent; `server.rs` has them with another one.
 const NEARLY_THE_SAME: [&str; 2] = ["correlation-id-pairs", "correlation-id-pairs-text"];
 /// The scenario whose correlation IDs are texts.

@@ -38,6 +38,7 @@ const FAULTS: &[Pattern] = &[
     Pattern::SharedId,
     Pattern::Malformed,
     Pattern::Timeout,
+    Pattern::Deadline,
 ];
 
 fn server(strategy: Strategy, slots: u32, faults: &[Planted], execution_ms: u64) -> Server {
@@ -201,6 +202,7 @@ const FOUND: &[(Pattern, Fault, Option<u64>, &[ViolationKind])] = &[
     (Pattern::SharedId, Fault::SkipStep, Some(30), &[ViolationKind::WrongSum]),
     (Pattern::Malformed, Fault::RejectionEndsSequence, Some(1), &[ViolationKind::SpuriousStartError]),
     (Pattern::Timeout, Fault::ExpireEarly, Some(1), &[ViolationKind::SpuriousTimeout]),
+    (Pattern::Deadline, Fault::RedoCancelled, None, &[ViolationKind::WrongSum]),
 ];
 
 /// Long enough for what is sent to wait behind it.

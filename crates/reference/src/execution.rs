@@ -83,6 +83,7 @@ impl Instance {
             .iter_mut()
             .map(|row| row.request.as_mut().map(|request| std::mem::take(&mut request.payload.inputs)))
             .collect();
+        self.redo_cancelled(&rows, &inputs);
         let ends: Vec<_> = rows.iter().map(|row| row.request.as_ref().is_none_or(|request| request.end)).collect();
         let mut outcomes: Vec<RequestResult> = rows.iter().map(|_| Ok(Vec::new())).collect();
         for left in (0..self.spec.parameters.iterations).rev() {
@@ -106,6 +107,20 @@ impl Instance {
         }
         let executed = rows.into_iter().zip(outcomes);
         executed.filter_map(|(row, outcome)| row.request.map(|request| Executed { request, outcome })).collect()
+    }
+
+    /// Executes those rows once too often that nobody waits for any more, where that is planted.
+    fn redo_cancelled<R>(&mut self, rows: &[Row<Ticket<R>>], inputs: &[Option<Inputs>]) {
+        if !self.faults.has(Fault::RedoCancelled) {
+            return;
+        }
+        for (row, inputs) in rows.iter().zip(inputs) {
+            // A START begins anew, however often.
+            let goes_on = row.request.as_ref().is_some_and(|request| request.is_cancelled() && !request.start);
+            if goes_on && self.faults.happens(Fault::RedoCancelled) {
+                self.execute_once(std::slice::from_ref(row), vec![inputs.clone()]);
+            }
+        }
     }
 
     fn execute_once<R>(&mut self, rows: &[Row<Ticket<R>>], mut inputs: Vec<Option<Inputs>>) -> Vec<RequestResult> {

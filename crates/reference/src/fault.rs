@@ -38,6 +38,8 @@ workload::table! {
         DoubleRelease = "double-release", Row("state", "contamination from another sequence", "server#7117, core#341, server#7167");
         /// a step is executed twice
         ExecuteTwice = "execute-twice", Row("state", "wrong sum", "server#7840");
+        /// a step is executed twice that is cancelled, or whose deadline passes, while it executes
+        RedoCancelled = "redo-cancelled", Row("state", "wrong sum", "server#7840");
         /// a step is answered and not executed
         SkipStep = "skip-step", Row("state", "lost request", "server#4178");
         /// two queued steps of a sequence change places

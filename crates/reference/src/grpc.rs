@@ -1,8 +1,11 @@
 //! The gRPC front end.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
 use hyper::header::HeaderValue;
@@ -230,6 +233,24 @@ fn metadata(tensors: &[TensorSpec], spec: &Spec) -> Vec<TensorMetadata> {
     tensors.iter().map(one).collect()
 }
 
+/// How long a call may take: a number of at most eight digits, and its unit.
+fn timeout(value: &str) -> Option<Duration> {
+    let (number, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
+    if number.len() > 8 || !number.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let number: u64 = number.parse().ok()?;
+    Some(match unit {
+        "H" => Duration::from_secs(number * 3600),
+        "M" => Duration::from_secs(number * 60),
+        "S" => Duration::from_secs(number),
+        "m" => Duration::from_millis(number),
+        "u" => Duration::from_micros(number),
+        "n" => Duration::from_nanos(number),
+        _ => return None,
+    })
+}
+
 fn reject_named_repository(name: &str) -> Result<(), Status> {
     if !name.is_empty() {
         return Err(Status::unimplemented("'repository_name' specification is not supported"));
@@ -337,6 +358,8 @@ impl GrpcInferenceService for Service {
     ) -> CallResult<BoxStream<ModelStreamInferResponse>> {
         let closes_on_error = request.metadata().get("triton_grpc_error").is_some_and(|value| value == "true");
         let (outbox, mut responses) = Outbox::new(closes_on_error, Arc::clone(&self.misbehaviour));
+        // Until the first response it is heeded for us, and then no more.
+        responses.end_within(request.metadata().get("grpc-timeout").and_then(|value| timeout(value.to_str().ok()?)));
         tokio::spawn(self.clone().read_stream(request.into_inner(), outbox));
         // As the real server does, no headers are sent before there is something to send.
         let first = responses.next().await;

@@ -8,9 +8,11 @@ use std::{
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     task::{Context, Poll},
+    time::Duration,
 };
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{Sleep, sleep};
 use tokio_stream::Stream;
 use tonic::Status;
 
@@ -75,7 +77,7 @@ impl Outbox {
             misbehaviour,
         });
         outbox.misbehaviour.opened(&outbox);
-        (Arc::clone(&outbox), Responses { receiver, outbox })
+        (Arc::clone(&outbox), Responses { receiver, outbox, deadline: None })
     }
 
     fn line(&self) -> MutexGuard<'_, Queue> {
@@ -273,6 +275,15 @@ fn with_final_mark(mut response: ModelInferResponse, is_final: bool) -> ModelInf
 pub(super) struct Responses {
     receiver: mpsc::UnboundedReceiver<Item>,
     outbox: Arc<Outbox>,
+    /// When the client does not want to wait any longer.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl Responses {
+    /// Ends them when the stream has taken so long, if it has a deadline.
+    pub(super) fn end_within(&mut self, timeout: Option<Duration>) {
+        self.deadline = timeout.map(|timeout| Box::pin(sleep(timeout)));
+    }
 }
 
 impl Stream for Responses {
@@ -282,6 +293,13 @@ impl Stream for Responses {
         let next = self.receiver.poll_recv(context);
         if matches!(next, Poll::Ready(Some(_))) {
             self.outbox.room.add_permits(1);
+        }
+        let is_waiting = next.is_pending();
+        let is_late = |deadline: &mut Pin<Box<Sleep>>| deadline.as_mut().poll(context).is_ready();
+        if is_waiting && self.deadline.as_mut().is_some_and(is_late) {
+            self.deadline = None;
+            self.outbox.cancel();
+            return Poll::Ready(Some(Err(Status::deadline_exceeded("Deadline Exceeded"))));
         }
         next
     }

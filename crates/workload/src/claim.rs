@@ -88,6 +88,16 @@ table! {
         );
         /// A step was answered rightly over another transport than the step before it of its sequence.
         MixedTransports = "mixed-transports", Row(&[MixedTransports], "");
+        /// A client's deadline passed while steps of a sequence were under way.
+        DeadlinePassed = "deadline-passed", Row(
+            &[Deadline],
+            "deadlines (sending.deadline_ms) have to be shorter than the execution, or than the wait for a slot"
+        );
+        /// A step of a sequence was answered rightly after a client's deadline had passed while steps of the sequence were under way.
+        WentOnPastADeadline = "went-on-past-a-deadline", Row(
+            &[Deadline],
+            "the step under way has to be executing when its deadline passes: sending.window = 1, or calls"
+        );
     }
 }
 

@@ -146,6 +146,8 @@ pub enum Cut {
     ByClient,
     /// The client cancelled it, as its conversation has it.
     Cancelled,
+    /// The deadline passed that the client had set for it, as its conversation has it.
+    Deadline,
     /// The client reset its connection, as its conversation has it.
     Reset,
     /// The process that it went through was killed, as its conversation has it.
@@ -163,6 +165,14 @@ pub enum Cut {
 }
 
 impl Cut {
+    /// Whether it is the client's doing, or the network's, and nothing that anybody is to blame for.
+    pub fn is_blameless(&self) -> bool {
+        match self {
+            Self::Cancelled | Self::Deadline | Self::Reset | Self::Killed | Self::ByNetwork | Self::Lapsed => true,
+            Self::ByClient | Self::Interrupted | Self::Ended | Self::Broken(_) => false,
+        }
+    }
+
     /// Why, in the words of the transport, where the server or the network ended the stream.
     pub fn reason(&self) -> &str {
         match self {

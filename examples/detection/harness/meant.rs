@@ -91,6 +91,7 @@ pub const MEANT: &[(&str, &[Fault])] = &[
     ("soak", &[LeakSlotAtIdle, CountTwice, SayNotReady]),
     ("mixed-transports", &[WrongErrorCode, WrongRequestId, StateNotSaved]),
     ("cancellation", &[LeakSlotAtCancel]),
+    ("deadlines", &[RedoCancelled, LeakSlotAtCancel]),
     ("cancel-restart", &[OrphanAtCancel]),
 ];
 

@@ -82,11 +82,8 @@ impl Context {
             EventKind::Cut(Cut::Broken(_) | Cut::Ended) => {
                 return waiting.iter().all(|its| matches!(its, Expected::Anything));
             }
-            EventKind::Cut(Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork | Cut::Lapsed) => {
-                self.is_in_doubt = true;
-            }
-            EventKind::Cut(Cut::ByClient | Cut::Interrupted)
-            | EventKind::Due(_)
+            EventKind::Cut(cut) => self.is_in_doubt |= cut.is_blameless(),
+            EventKind::Due(_)
             | EventKind::ServedBy(_)
             | EventKind::GaveUp
             | EventKind::HalfClosed

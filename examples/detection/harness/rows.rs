@@ -28,10 +28,11 @@ pub enum Scene {
     Pairs,
     Alike,
     Minutes,
+    Deadlines,
 }
 
 impl Scene {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Base,
         Self::Stepwise,
         Self::Steady,
@@ -44,6 +45,7 @@ impl Scene {
         Self::Pairs,
         Self::Alike,
         Self::Minutes,
+        Self::Deadlines,
     ];
 
     pub fn name(self) -> &'static str {
@@ -60,6 +62,7 @@ impl Scene {
             Self::Pairs => "pairs",
             Self::Alike => "alike",
             Self::Minutes => "minutes",
+            Self::Deadlines => "deadlines",
         }
     }
 
@@ -91,6 +94,7 @@ impl Scene {
             Self::Pairs => include_str!("../../../scenarios/detection/pairs.toml"),
             Self::Alike => include_str!("../../../scenarios/detection/alike.toml"),
             Self::Minutes => include_str!("../../../scenarios/detection/minutes.toml"),
+            Self::Deadlines => include_str!("../../../scenarios/detection/deadlines.toml"),
         }
     }
 }
@@ -242,6 +246,7 @@ rows! {
     ExchangeStates DIRECT Base STEPS => WrongOutput, &[UnknownState];
     DoubleRelease DIRECT Stepwise SELDOM => WrongSum, &[SharedState];
     ExecuteTwice OLDEST Base STEPS => WrongSum, &[ExecutedTwice];
+    RedoCancelled DIRECT Deadlines SELDOM 5 => WrongSum, &[ExecutedTwice];
     SkipStep DIRECT Base STEPS => WrongSum, &[NotExecuted];
     // Where START is always executed last there is no state until then.
     OutOfOrder DIRECT Base STEPS => WrongSum, &[OutOfOrder], always RESET;

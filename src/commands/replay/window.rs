@@ -197,7 +197,7 @@ impl Stage<'_> {
     /// What came of a run.
     fn came(&mut self, failure: &Failure, result: Option<&RunResult>, beside: &mut Beside) -> Came {
         let Some(result) = result else { return Came::Passed };
-        if let Accounting::Agrees { rose, spent } = &result.accounting {
+        if let Accounting::Agrees { rose, spent, .. } = &result.accounting {
             beside.executed.0 += spent.compute_ns();
             beside.executed.1 += rose.success;
         }

@@ -325,6 +325,7 @@ impl<'r> Attempt<'r> {
             Message::Received(received) => return self.answered(line, EventKind::Received(Box::new(received))),
             Message::End => Cut::Ended,
             Message::Broken(reason) => Cut::Broken(reason),
+            Message::DeadlinePassed => Cut::Deadline,
             Message::Lapsed(reason) => {
                 self.observe(line, EventKind::Cut(Cut::Lapsed));
                 return Err(Void { why: format!("the connection of one of its streams ended: {reason}"), again: true });

@@ -252,3 +252,23 @@ fn an_answer_to_what_was_not_seen_leaves_the_other_streams_as_they_are() {
     story.wait(300).send(0, "").right(0, 1);
     assert_eq!(story.claims.of(Claim::KeptThroughAPause), 0, "the sequence had a step under way all the while");
 }
+
+#[test]
+fn deadlines_that_pass_and_sequences_that_go_on() {
+    let passed = EventKind::Cut(Cut::Deadline);
+    let mut story = Story::default();
+    story.step(0, "START").send(1, "").tell(1, &passed);
+    assert_eq!((story.claims.of(Claim::DeadlinePassed), story.claims.of(Claim::WentOnPastADeadline)), (1, 0));
+    story.step(0, "");
+    assert_eq!(story.claims.of(Claim::WentOnPastADeadline), 1);
+    // Once is once, and another sequence is not the same that goes on.
+    story.step(0, "END");
+    story.send(1, "START").tell(1, &passed).step(0, "START").step(0, "");
+    assert_eq!((story.claims.of(Claim::DeadlinePassed), story.claims.of(Claim::WentOnPastADeadline)), (2, 1));
+    // One that passes while nothing is under way is none, and one after which the step is rejected went on nowhere.
+    let mut story = Story::default();
+    story.step(0, "START").tell(1, &passed);
+    assert_eq!(story.claims.of(Claim::DeadlinePassed), 0);
+    story.send(1, "").tell(1, &passed).send(0, "").settle(0, 2, Outcome::Rejected, Some(Doubt::Stragglers), false);
+    assert_eq!((story.claims.of(Claim::DeadlinePassed), story.claims.of(Claim::WentOnPastADeadline)), (1, 0));
+}

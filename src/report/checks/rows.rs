@@ -6,7 +6,7 @@ use super::{Check, CheckName, Outcome, Tone};
 use crate::{
     frame::HistoryWritten,
     preflight::Note,
-    probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, SlotFinding},
+    probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, SlotFinding, Unheard},
     recorder::Pacing,
     report::{
         Claimed, Extent, PlantedFault, Summary, Verdict,
@@ -230,9 +230,13 @@ pub(in crate::report) fn planted(
 
 pub(in crate::report) fn accounting(accounting: &Accounting) -> Check {
     match accounting {
-        Accounting::Agrees { rose, .. } => {
+        Accounting::Agrees { rose, unheard: Unheard { requests, executed }, .. } => {
             let (successes, executions) = (counted(rose.success, "success"), counted(rose.execution, "execution"));
-            Check::passed(CheckName::ServerCounts, format!("agree: {successes} in {executions}"))
+            let unheard = match requests {
+                0 => String::new(),
+                _ => format!("; of {} without an output, {executed} executed", counted(*requests, "request")),
+            };
+            Check::passed(CheckName::ServerCounts, format!("agree: {successes} in {executions}{unheard}"))
         }
         Accounting::Differs { rose, expected } => Check::failed(
             CheckName::ServerCounts,

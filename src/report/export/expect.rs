@@ -1,6 +1,11 @@
 //! What the answers to a script's steps have to be, by the oracle that judges runs.
 
-use std::{collections::BTreeMap, num::NonZeroU64, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroU64,
+    sync::Arc,
+    time::Duration,
+};
 
 use crate::failure::Due;
 use oracle::{
@@ -33,6 +38,8 @@ pub(super) struct Expecting {
     sent: u32,
     /// By stream, how the oracle is told of the answers that the script has not taken.
     unanswered: BTreeMap<Lane, Vec<EventKind>>,
+    /// The streams that have a deadline: nobody knows whether it passes.
+    within: BTreeSet<Lane>,
 }
 
 /// A step of a script.
@@ -62,7 +69,7 @@ impl Expecting {
             golden: golden.cloned().map(Expectation::of),
         };
         let oracle = Oracle::new(rules, 1, 1, |_| (ID, IdForm::Integer));
-        let mut new = Self { arithmetic, oracle, at: 0, sent: 0, unanswered: BTreeMap::new() };
+        let mut new = Self { arithmetic, oracle, at: 0, sent: 0, unanswered: BTreeMap::new(), within: BTreeSet::new() };
         // An ID that was ended has no sequence for certain; the oracle knows nothing of one that was never used.
         new.open(Lane::FIRST);
         let value = golden.map_or_else(|| arithmetic.number(0), |golden| golden.inputs.number(0, 0));
@@ -75,6 +82,17 @@ impl Expecting {
 
     /// A stream is opened.
     pub(super) fn open(&mut self, lane: Lane) {
+        self.within.remove(&lane);
+        self.opened(lane);
+    }
+
+    /// A stream is opened that has a deadline, or calls are made of which each has one.
+    pub(super) fn open_within(&mut self, lane: Lane) {
+        self.within.insert(lane);
+        self.opened(lane);
+    }
+
+    fn opened(&mut self, lane: Lane) {
         self.tell(lane, EventKind::Opened(Connection::Own, Transport::GrpcStream));
     }
 
@@ -84,7 +102,8 @@ impl Expecting {
         self.sent += 1;
         let step = Step { request, pattern: Pattern::Valid, start, end, value, of: 1, special };
         self.tell(lane, EventKind::Sent(step));
-        let due = if special.is_none() { self.due(lane, request, value) } else { None };
+        let is_known = special.is_none() && !self.within.contains(&lane);
+        let due = if is_known { self.due(lane, request, value) } else { None };
         let answer = match step.flaw() {
             Some(flaw) => error(request, flaw.rejection().to_owned()),
             None => answer(request, due),
@@ -96,6 +115,11 @@ impl Expecting {
 
     /// The script takes the answers of a stream, but for the last so many.
     pub(super) fn take(&mut self, lane: Lane, most: usize) {
+        if self.within.contains(&lane) {
+            self.unanswered.remove(&lane);
+            self.tell(lane, EventKind::Cut(Cut::Deadline));
+            return self.opened(lane);
+        }
         let unanswered = self.unanswered.entry(lane).or_default();
         let taken = unanswered.len().saturating_sub(most);
         let answers: Vec<_> = unanswered.drain(..taken).collect();

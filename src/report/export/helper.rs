@@ -358,7 +358,11 @@ fn utils(needs: &Needs) -> String {
 
 /// The call that sends a step.
 fn submit(needs: &Needs) -> String {
-    let call = if needs.contains("calls") { "submit(inputs" } else { "async_stream_infer(MODEL, inputs" };
+    let call = if needs.contains("calls") || needs.contains("within") {
+        "submit(inputs"
+    } else {
+        "async_stream_infer(MODEL, inputs"
+    };
     let id = if needs.contains("ids") { ", request_id=str(self.sent)" } else { "" };
     // Without it nothing tells that the model has given its last response.
     let id =

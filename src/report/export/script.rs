@@ -1,6 +1,9 @@
 //! What one worker of a script does, a line for each act.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroU32,
+};
 
 use super::{
     expect::{Expecting, Sent},
@@ -47,6 +50,8 @@ struct Open {
     is_half_closed: bool,
     /// How many requests may be unanswered.
     unanswered: u32,
+    /// The deadline of each call, in microseconds.
+    within_us: Option<NonZeroU32>,
 }
 
 impl<'f> Calls<'f> {
@@ -120,9 +125,9 @@ impl<'f> Calls<'f> {
                 self.lines.push(format!("at({})", seconds(conversation.at_us.saturating_add(us))));
                 self.expecting(context).pause();
             }
-            Act::Open { lane, over, by } => {
+            Act::Open { lane, over, by, within_us } => {
                 self.close((context, lane));
-                self.open((context, lane), over, by);
+                self.open((context, lane), over, by, within_us);
             }
             Act::Send { lane, .. } => self.send(conversation, (context, lane), act),
             Act::Await { lane, unanswered } => self.wait((context, lane), unanswered),
@@ -145,7 +150,7 @@ impl<'f> Calls<'f> {
             self.close(stream);
         }
         if !self.open.contains_key(&stream) {
-            self.open(stream, Connection::Own, None);
+            self.open(stream, Connection::Own, None, None);
         }
         // What was sent as calls goes out one by one here, too.
         if let Window::Steps(most) = self.sending.window()
@@ -185,7 +190,12 @@ impl<'f> Calls<'f> {
             self.needs.insert("open");
         }
         let expected = expected.map(|expected| format!("expect={expected}"));
-        let arguments: Vec<_> = [Some(value), is_start, is_end, expected, special].into_iter().flatten().collect();
+        let within = self.open.get(&stream).and_then(|open| open.within_us).map(|us| {
+            self.needs.insert("within");
+            self.flag(&format!("client_timeout={}", seconds(us.get().into())))
+        });
+        let arguments = [Some(value), is_start, is_end, expected, special, within];
+        let arguments: Vec<_> = arguments.into_iter().flatten().collect();
         let seen_here = if accused.is_some() { "  # the violation was seen here" } else { "" };
         let all = arguments.join(", ");
         if all.len() > WIDTH {
@@ -278,7 +288,7 @@ impl<'f> Calls<'f> {
         argument
     }
 
-    fn open(&mut self, stream: (u32, Lane), over: Connection, by: Option<Transport>) {
+    fn open(&mut self, stream: (u32, Lane), over: Connection, by: Option<Transport>, within_us: Option<NonZeroU32>) {
         let (context, Lane(lane)) = stream;
         let connection = match over {
             Connection::Own if self.sending.connection == ConnectionOwner::PerContext => {
@@ -298,10 +308,25 @@ impl<'f> Calls<'f> {
         let has_connections = self.are_several || !by.is_http();
         let connection = if has_connections { format!(", {}", quoted(&connection)) } else { String::new() };
         let (class, id) = (class(by, self.are_several), self.id(context));
-        self.lines.push(format!("stream_{context}_{lane} = {class}({id}{connection})"));
-        let open = Open { by, is_fresh: over.is_made_for_it(), is_half_closed: false, unanswered: 0 };
+        let within = match within_us {
+            Some(_) if by.is_http() => {
+                self.lines
+                    .push("# Here the client had a deadline; tritonclient has none for one HTTP request.".to_owned());
+                String::new()
+            }
+            Some(us) if by.is_stream() => {
+                self.needs.insert("within");
+                format!(", within={}", seconds(us.get().into()))
+            }
+            _ => String::new(),
+        };
+        self.lines.push(format!("stream_{context}_{lane} = {class}({id}{connection}{within})"));
+        let within_us = within_us.filter(|_| by == Transport::GrpcUnary);
+        let open = Open { by, is_fresh: over.is_made_for_it(), is_half_closed: false, unanswered: 0, within_us };
+        let has_a_deadline = within_us.is_some() || !within.is_empty();
         self.open.insert(stream, open);
-        self.expecting(context).open(stream.1);
+        let expecting = self.expecting(context);
+        if has_a_deadline { expecting.open_within(stream.1) } else { expecting.open(stream.1) }
     }
 
     /// A correlation ID. Texts that differ little do so in the script, too.

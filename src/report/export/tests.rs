@@ -437,3 +437,37 @@ fn a_worker_that_sends_what_the_client_cannot_does_nothing() {
     let its = failure(vec![conversation(0, &["send 0 1 with id-bool"]), conversation(1, &["send 0 START 1"])]);
     assert!(script(&its).contains("tritonclient cannot.\n    pass\n\n\ndef worker_1():\n"), "{}", script(&its));
 }
+
+#[test]
+fn deadlines_are_the_clients_own_and_nothing_is_certain_behind_them() {
+    let acts = [
+        "send 0 START 5",
+        "await 0",
+        "open 1 over fresh within 5000 us",
+        "send 1 6",
+        "await 1",
+        "close 1",
+        "send 0 END 7",
+    ];
+    let one = || conversation(0, &acts);
+    let stream = script(&failure(vec![one()]));
+    for expected in [
+        "stream_0_0.send(5, sequence_start=True, expect=5)",
+        "stream_0_1 = Stream(ID + 0, \"worker 0 fresh 1\", within=0.005)",
+        "stream_0_1.send(6)",
+        "stream_0_0.send(7, sequence_end=True)",
+        "def __init__(self, sequence, connection, within=None):",
+        "stream_timeout=within)",
+    ] {
+        assert!(stream.contains(expected), "{expected}: {stream}");
+    }
+    let mut unary = failure(vec![one()]);
+    unary.scenario.populations[0].sending.transport = Some(workload::conversation::Transport::GrpcUnary);
+    let calls = script(&unary);
+    assert!(calls.contains("stream_0_1.send(6, client_timeout=0.005)"), "{calls}");
+    assert!(!calls.contains("within=") && !calls.contains("isinstance(self, Stream)"), "{calls}");
+    unary.scenario.populations[0].sending.transport = Some(workload::conversation::Transport::Http);
+    let http = script(&unary);
+    assert!(http.contains("# Here the client had a deadline; tritonclient has none"), "{http}");
+    assert!(!http.contains("client_timeout"), "{http}");
+}

@@ -164,7 +164,7 @@ fn a_check_that_was_not_done_is_skipped_and_one_that_was_done_is_not() {
     for name in ["slot-leak", "slot-released-twice", "pending-left", "wrong-sum", "lost"] {
         assert_eq!(of_case(&its, name), "passed", "{name}");
     }
-    its.result.accounting = Accounting::Agrees { rose: <_>::default(), spent: <_>::default() };
+    its.result.accounting = Accounting::Agrees { rose: <_>::default(), spent: <_>::default(), unheard: <_>::default() };
     its.result.pending = PendingRequests::NotChecked { why: "WHY".to_owned() };
     its.result.health = Some(crate::run::Health { asked: 9, ..<_>::default() });
     let found = |kept_us, ended_us| IdleSearch::Found { configured_us: 1000, kept_us, ended_us, trials: 8 };

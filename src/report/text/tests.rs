@@ -14,7 +14,7 @@ use crate::{
         Note, Preflight,
         tests::{every_message, every_part_note},
     },
-    probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, SlotFinding},
+    probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, SlotFinding, Unheard},
     recorder::Counts,
     report::{
         PlantedFault,
@@ -72,7 +72,11 @@ fn counts() -> String {
     let rose = |n| Counted { success: n, fail: n, inference: n, execution: n };
     let mut all = Vec::new();
     for n in COUNTS {
-        all.push(accounting(&Accounting::Agrees { rose: rose(n), spent: Spent::default() }));
+        all.push(accounting(&Accounting::Agrees {
+            rose: rose(n),
+            spent: Spent::default(),
+            unheard: Unheard { requests: n, executed: n / 2 },
+        }));
         let expected = CountBounds { success_min: 3, success_max: 3 + n, fail_max: n };
         all.push(accounting(&Accounting::Differs { rose: rose(n), expected }));
         if n > 0 {

@@ -288,12 +288,7 @@ impl<'w> Story<'w> {
     /// The latest stream before a time that was cut, and not by an error, with requests under way or not.
     pub(super) fn cut_before(&self, at: Nanos) -> Option<&'w Entry> {
         let before = self.window.iter().rev().filter(|entry| entry.at < at);
-        before.into_iter().find(|entry| {
-            matches!(
-                entry.what,
-                EventKind::Cut(Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork | Cut::Lapsed)
-            )
-        })
+        before.into_iter().find(|entry| matches!(&entry.what, EventKind::Cut(cut) if cut.is_blameless()))
     }
 
     /// The streams that the server or the network ended within so long of a moment, with the reason where that was an error.

@@ -10,6 +10,8 @@ use workload::{arithmetic::Arithmetic, event::Nanos, number::Number};
 
 /// An answer that is wrong by no more than this is wrong by a small number.
 pub(super) const SMALL: u32 = 8;
+/// Of how many steps that nobody was told of it is tried whether they were executed.
+const UNANSWERED_MAX: usize = 6;
 
 /// A wrong sum, and what is known of its sequence.
 #[derive(Debug)]
@@ -108,7 +110,8 @@ pub(super) fn explain(story: &Story, known: &ModelFacts, spot: Spot, expected: N
 }
 
 fn of_case(case: &Case) -> Vec<Hypothesis> {
-    let own = [small(case), twice(case), earlier_twice(case), not_executed(case)].into_iter().flatten();
+    let own = [small(case), twice(case), earlier_twice(case), unanswered_twice(case), not_executed(case)];
+    let own = own.into_iter().flatten();
     let own =
         own.chain([corrid_added(case), end_mistaken(case), bit_flipped(case), saturated(case)].into_iter().flatten());
     own.chain(out_of_order(case)).chain(effect_lost(case)).chain(reset(case)).chain(others::explain(case)).collect()
@@ -133,6 +136,29 @@ fn earlier_twice(case: &Case) -> Option<Hypothesis> {
     let back = (1..=here).find(|back| steps[here - back].step.value == case.off_by())?;
     let clue = Clue::TooHighByEarlierValue { value: case.off_by(), back };
     Some(case.hypothesis(Cause::ExecutedTwice, 2 * back, case.if_taken(), clue))
+}
+
+/// Of the steps that were never answered, each of which may have been executed or not, some were executed twice.
+fn unanswered_twice(case: &Case) -> Option<Hypothesis> {
+    let (steps, here) = (case.own_steps(), case.spot.step);
+    let told = steps[..here].iter().rev().find_map(Asked::sum);
+    let state = told.or_else(|| steps.first().filter(|first| first.step.start).map(|_| case.base.zero()))?;
+    let unanswered: Vec<_> =
+        (0..here).rev().filter(|step| steps[*step].answer.is_none()).take(UNANSWERED_MAX).collect();
+    // How often each was executed, as the digits of a number to base 3.
+    let ways = 3_usize.pow(u32::try_from(unanswered.len()).ok()?);
+    let times = |way: usize| {
+        let digits = (0..).map(move |place| way / 3_usize.pow(place) % 3);
+        unanswered.iter().copied().zip(digits)
+    };
+    let is_it = |way: &usize| {
+        let executed = times(*way).flat_map(|(step, times)| std::iter::repeat_n(step, times));
+        executed.fold(state, |state, step| state.wrapping_add(steps[step].step.value)) == case.base
+    };
+    let twice = |way: usize| times(way).find(|(_, times)| *times == 2).map(|(step, _)| step);
+    let twice = (0..ways).filter(|way| twice(*way).is_some()).find(is_it).and_then(twice)?;
+    let clue = Clue::TooHighByEarlierValue { value: steps[twice].step.value, back: here - twice };
+    Some(case.hypothesis(Cause::ExecutedTwice, ways, case.if_taken(), clue))
 }
 
 fn corrid_added(case: &Case) -> Option<Hypothesis> {

@@ -448,6 +448,7 @@ mod tests {
         let cuts = [
             Cut::ByClient,
             Cut::Cancelled,
+            Cut::Deadline,
             Cut::Reset,
             Cut::Killed,
             Cut::ByNetwork,

@@ -147,7 +147,11 @@ impl Knowledge {
                     Explained::No if before.may_be_live() => {
                         Judged::Wrong(before.sums().map(|sum| sum.wrapping_add(step.value)).collect())
                     }
-                    Explained::No => Judged::NotRejected,
+                    // A START of which nothing came may have begun a sequence.
+                    Explained::No => match self.strays.left(latest).find(|stray| stray.step.start) {
+                        Some(start) => Judged::Wrong(vec![start.step.value.wrapping_add(step.value)]),
+                        None => Judged::NotRejected,
+                    },
                     explained => {
                         // The answer was not wrong, so the state is no other than it says.
                         self.possible = Possible::UNKNOWN;

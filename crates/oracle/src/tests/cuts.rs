@@ -38,6 +38,23 @@ fn after_a_cut_a_sum_that_no_stragglers_make_is_wrong() {
 }
 
 #[test]
+fn after_a_cut_start_a_step_may_be_rejected_or_go_on_and_else_its_sum_is_wrong() {
+    let cut = || {
+        let mut c = Conversation::new();
+        c.send(true, true, &[1]).answer("0-0-0-0", 1).send(true, false, &[10]).tell(EventKind::Cut(Cut::Deadline));
+        c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStream)).send(false, true, &[20]);
+        c
+    };
+    let mut rejected = cut();
+    rejected.reject("0-0-2-0").assert(&[]);
+    let mut went_on = cut();
+    went_on.answer("0-0-2-0", 30).assert(&[]);
+    // It may have been accepted, so nobody can say that it had to be rejected.
+    let mut wrong = cut();
+    wrong.answer("0-0-2-0", 31).assert(&[ViolationKind::WrongSum]);
+}
+
+#[test]
 fn stragglers_come_until_a_time_limit() {
     for (waited, lawful) in [(2999, true), (3001, false)] {
         let mut c = Conversation::new();

@@ -137,7 +137,8 @@ impl<T> Request<T> {
         self.end && !self.goes_on
     }
 
-    fn is_cancelled(&self) -> bool {
+    /// Whether the client does not want the answer any more.
+    pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Relaxed)
     }
 }

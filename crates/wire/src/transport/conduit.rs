@@ -1,6 +1,6 @@
 //! Calls and streams over gRPC.
 
-use std::{convert::identity, error::Error, io, sync::Arc};
+use std::{convert::identity, error::Error, io, sync::Arc, time::Duration};
 
 use hyper::header::{HeaderName, HeaderValue};
 use hyper_util::rt::TokioIo;
@@ -36,6 +36,8 @@ pub(super) struct Conduit {
     channel: Channel,
     /// The header with the correlation ID of the sequences that go over it, where the run sends one.
     sequence: Option<(HeaderName, HeaderValue)>,
+    /// How long each call or stream may take, as the server is told it.
+    within: Option<Duration>,
     /// How it is made.
     pub(super) dial: Arc<Dial>,
 }
@@ -61,12 +63,17 @@ impl Conduit {
                 Ok::<_, io::Error>(TokioIo::new(InspectReader::new(stream, move |bytes: &[u8]| watch.came(bytes))))
             }
         });
-        Self { channel: tonic.connect_with_connector_lazy(connector), sequence: None, dial }
+        Self { channel: tonic.connect_with_connector_lazy(connector), sequence: None, within: None, dial }
     }
 
     /// The same for the sequences of one context.
     pub(super) fn of_sequences(&self, template: &RequestTemplate) -> Self {
         Self { sequence: self.access().sequence_header(template), ..self.clone() }
+    }
+
+    /// The same with a deadline for each call and stream.
+    pub(super) fn within(self, within: Option<Duration>) -> Self {
+        Self { within, ..self }
     }
 
     pub(super) fn access(&self) -> &Access {
@@ -79,6 +86,9 @@ impl Conduit {
         let mut headers = self.access().terms.headers.clone();
         headers.extend(self.sequence.clone());
         *request.metadata_mut() = MetadataMap::from_headers(headers);
+        if let Some(within) = self.within {
+            request.set_timeout(within);
+        }
         request
     }
 

@@ -7,6 +7,7 @@ mod codec;
 mod conduit;
 mod configuration;
 mod connection;
+mod deadline;
 mod dial;
 mod frugal;
 mod gathered;

@@ -4,6 +4,7 @@ use std::{
     future::poll_fn,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use futures_util::{
@@ -17,6 +18,7 @@ use super::{
     codec::{Piece, StepCodec},
     conduit::{Conduit, Went, path_of},
     connection::Link,
+    deadline,
     frugal::Frugal,
     gathered::{Gathered, Outstanding},
     http::Steps,
@@ -46,7 +48,7 @@ pub struct Incoming {
 }
 
 /// What comes: pieces of answers, and, as errors, messages that are whole.
-type Pieces = BoxStream<'static, Result<Piece, Message>>;
+pub(super) type Pieces = BoxStream<'static, Result<Piece, Message>>;
 
 /// What came of a call, and who answered it, where that is told.
 #[derive(Debug)]
@@ -68,6 +70,8 @@ pub enum Message {
     Broken(String),
     /// The end, for the reason given, which is nobody's fault: the connection ended in good order.
     Lapsed(String),
+    /// The end of the stream, or of the call in its place, because its deadline passed.
+    DeadlinePassed,
 }
 
 impl Stream {
@@ -77,20 +81,39 @@ impl Stream {
     /// # Errors
     /// When the link does not lead to where this is spoken.
     pub fn open(link: &Link, by: Transport, template: RequestTemplate) -> Result<Self, CallError> {
+        Self::open_within(link, by, template, None)
+    }
+
+    /// The same, where the stream, or each call, may take as long as `within` says; over gRPC the server is told that.
+    ///
+    /// # Errors
+    /// When the link does not lead to where this is spoken.
+    pub fn open_within(
+        link: &Link,
+        by: Transport,
+        template: RequestTemplate,
+        within: Option<Duration>,
+    ) -> Result<Self, CallError> {
         let answers = template.parts.answers;
         let access = if by.is_http() { link.connections()?.access() } else { link.conduit()?.access() }.clone();
         let outstanding = (by.is_stream() && answers.are_series()).then(Outstanding::default);
         let gathered = outstanding.clone().map(|outstanding| Gathered::new(answers.count(), outstanding));
         let (outgoing, steps) = Queue::new(outstanding);
         let pieces = match by {
-            Transport::GrpcStream => streaming(link.conduit()?.of_sequences(&template), template, steps),
+            Transport::GrpcStream => {
+                let pieces = streaming(link.conduit()?.of_sequences(&template).within(within), template, steps);
+                match within {
+                    Some(within) => deadline::of_a_stream(pieces, within),
+                    None => pieces,
+                }
+            }
             Transport::GrpcUnary => {
-                let conduit = link.conduit()?.of_sequences(&template);
-                calls(steps, move |step| conduit.clone().infer(template.clone(), step))
+                let conduit = link.conduit()?.of_sequences(&template).within(within);
+                calls(steps, move |step| deadline::of_a_call(conduit.clone().infer(template.clone(), step), within))
             }
             Transport::Http | Transport::HttpBinary => {
                 let caller = Arc::new(Steps::new(link.connections()?.clone(), template, !by.is_json()));
-                calls(steps, move |step| Arc::clone(&caller).call(step))
+                calls(steps, move |step| deadline::of_a_call(Arc::clone(&caller).call(step), within))
             }
         };
         Ok(Self { outgoing, incoming: Incoming { pieces, gathered, access } })

@@ -3,7 +3,10 @@
 mod text;
 mod transport;
 
-use std::{num::NonZeroU16, time::Duration};
+use std::{
+    num::{NonZeroU16, NonZeroU32},
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 pub use text::parse_acts;
@@ -66,6 +69,10 @@ pub enum Act {
         /// How what it carries travels; none where that is as the worker's steps do.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Transport>,
+        /// The deadline of the stream, or of each call that stands in its place, in microseconds from its beginning; none where it has
+        /// none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        within_us: Option<NonZeroU32>,
     },
     /// Sends a step, as soon as the lane's window has room.
     Send {

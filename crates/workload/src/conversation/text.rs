@@ -10,12 +10,13 @@ use crate::{
 };
 
 impl fmt::Display for Act {
-    /// Such as `send 0 START 5`, `send 0 7 with batch-2`, `send 0 START 5 within 20000 us`, `send 0 5 in 16 elements`, `await 1 <= 3`, `pause 20000 us`, `at 20000 us` or `cancel 0`.
+    /// Such as `send 0 START 5`, `send 0 7 with batch-2`, `send 0 START 5 within 20000 us`, `send 0 5 in 16 elements`, `open 1 over own within 5000 us`, `await 1 <= 3`, `pause 20000 us`, `at 20000 us` or `cancel 0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Open { lane: Lane(lane), over, by } => {
+            Self::Open { lane: Lane(lane), over, by, within_us } => {
                 write!(f, "open {lane} over {over}")?;
-                by.map_or(Ok(()), |by| write!(f, " by {by}"))
+                by.map_or(Ok(()), |by| write!(f, " by {by}"))?;
+                within_us.map_or(Ok(()), |us| write!(f, " within {us} us"))
             }
             Self::Send { lane: Lane(lane), start, end, value, elements, special, .. } => {
                 let start = if start { " START" } else { "" };
@@ -55,7 +56,7 @@ fn parse(text: &str) -> Result<Act, String> {
     let words: Vec<_> = text.split_whitespace().collect();
     act(&words).ok_or_else(|| {
         format!(
-            "'{text}' is no act: write open LANE over own|fresh|neighbour|narrow|process [by TRANSPORT], \
+            "'{text}' is no act: write open LANE over own|fresh|neighbour|narrow|process [by TRANSPORT] [within N us], \
              send LANE [START] [END] VALUE [in N elements] [with FLAW | within N us], await LANE [<= N], pause N us, at N us, stop-reading N us, \
              half-close LANE, close LANE, cancel LANE, reset LANE or kill LANE, where lanes are 0 to {}, transports are {} and flaws are {}",
             Lane::MAX - 1,
@@ -67,9 +68,17 @@ fn parse(text: &str) -> Result<Act, String> {
 
 fn act(words: &[&str]) -> Option<Act> {
     Some(match *words {
-        ["open", lane, "over", over] => Act::Open { lane: read(lane)?, over: Connection::named(over)?, by: None },
-        ["open", lane, "over", over, "by", by] => {
-            Act::Open { lane: read(lane)?, over: Connection::named(over)?, by: Some(by.parse().ok()?) }
+        ["open", lane, "over", over, ref how @ ..] => {
+            let (how, within_us) = match how {
+                [how @ .., "within", us, "us"] => (how, Some(us.parse().ok()?)),
+                how => (how, None),
+            };
+            let by = match how {
+                [] => None,
+                ["by", by] => Some(by.parse().ok()?),
+                _ => return None,
+            };
+            Act::Open { lane: read(lane)?, over: Connection::named(over)?, by, within_us }
         }
         ["send", lane, ref said @ .., "with", flaw] => send(lane, said, Some(Special::Flaw(Flaw::named(flaw)?)))?,
         ["send", lane, ref said @ .., "within", us, "us"] => {

@@ -1,6 +1,10 @@
 //! An iteration as the acts of a conversation.
 
-use std::{num::NonZeroU16, ops::Range, time::Duration};
+use std::{
+    num::{NonZeroU16, NonZeroU32},
+    ops::Range,
+    time::Duration,
+};
 
 use super::{Iteration, LANES, Twist};
 use crate::{
@@ -144,6 +148,7 @@ impl Script<'_> {
                 self.cut_executing(Connection::Process, Act::Kill { lane: SECOND }, after);
             }
             Pattern::MixedTransports => self.mix_transports(),
+            Pattern::Deadline => self.outlive_the_deadline(after),
             Pattern::Reset => {
                 self.open(SECOND, Connection::Fresh);
                 self.send_and_cut(SECOND, Act::Reset { lane: SECOND });
@@ -226,13 +231,28 @@ impl Script<'_> {
             let lane = Lane(u8::try_from(known.unwrap_or(lanes.len())).expect("there are few transports"));
             if known.is_none() {
                 lanes.push(*by);
-                self.acts.push(Act::Open { lane, over: Connection::Own, by: Some(*by) });
+                self.acts.push(Act::Open { lane, over: Connection::Own, by: Some(*by), within_us: None });
             }
             self.ask(lane, 0, step..step + 1);
         }
         for lane in (1..).map(Lane).take(lanes.len() - 1) {
             self.acts.push(Act::Close { lane });
         }
+        self.finish();
+    }
+
+    /// Some steps within a deadline, START among them or not, and then the others, whatever became of those.
+    fn outlive_the_deadline(&mut self, after: u32) {
+        let last = self.steps(0) - 1;
+        let first = after.saturating_sub(1).min(last.saturating_sub(1));
+        self.ask(Lane::FIRST, 0, 0..first);
+        let within_us = self.iteration.deadline_ms.and_then(|ms| NonZeroU32::new(ms.saturating_mul(1000)));
+        // Servers may end the whole connection with what they say of a deadline.
+        self.acts.push(Act::Open { lane: SECOND, over: Connection::Fresh, by: None, within_us });
+        // Some steps are left for after it.
+        self.ask(SECOND, 0, first..first + (last - first).div_ceil(2));
+        self.acts.push(Act::Close { lane: SECOND });
+        self.ask(Lane::FIRST, 0, first + (last - first).div_ceil(2)..last + 1);
         self.finish();
     }
 
@@ -283,7 +303,7 @@ impl Script<'_> {
     }
 
     fn open(&mut self, lane: Lane, over: Connection) {
-        self.acts.push(Act::Open { lane, over, by: None });
+        self.acts.push(Act::Open { lane, over, by: None, within_us: None });
     }
 
     fn steps(&self, sequence: usize) -> u32 {

@@ -47,6 +47,9 @@ pub struct Iteration {
     /// What each step of the first sequence travels over, where that is drawn; else empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub over: Vec<Transport>,
+    /// The client's deadline in ms, where the pattern has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u32>,
 }
 
 /// The numbers of a pattern that does more than to send.
@@ -73,6 +76,8 @@ pub fn correlation_id(scenario: &Scenario, worker: u32, context: u32) -> Correla
 
 /// How long pauses are, in percent of the idle limit.
 const PAUSES: std::ops::RangeInclusive<u32> = 30..=170;
+/// A client's deadline in ms, where the scenario says nothing of it: around the time of some executions.
+const DEADLINES_MS: std::ops::RangeInclusive<u32> = 1..=30;
 /// The numbers of streams that one sequence is submitted over at once.
 const LANES: std::ops::RangeInclusive<u8> = 2..=4;
 
@@ -164,6 +169,7 @@ impl WorkerPlan {
         let twist = (!pattern.has(Trait::OfTriton)).then(|| self.draw_twist(&sequences[0]));
         let over =
             if pattern.has(Trait::MixesTransports) { self.draw_transports(sequences[0].steps()) } else { Vec::new() };
+        let deadline_ms = (pattern == Pattern::Deadline).then(|| self.draw_deadline());
         let steps = sequences.iter().map(|sequence| sequence.values.len()).sum();
         let due_us = if pattern.has(Trait::Queues) { Vec::new() } else { self.draw_due(steps) };
         let iteration = self.next_iteration;
@@ -179,6 +185,7 @@ impl WorkerPlan {
             due_us,
             twist,
             over,
+            deadline_ms,
         }
     }
 
@@ -284,6 +291,15 @@ impl WorkerPlan {
             pause_percent: self.generator.random_range(PAUSES),
             lanes: self.generator.random_range(LANES),
         }
+    }
+
+    /// A client's deadline: at least 1 ms, because a call without any time is never made.
+    fn draw_deadline(&mut self) -> u32 {
+        let drawn = match &self.population.sending.deadline_ms {
+            Some(deadlines) => deadlines.draw(&mut self.generator),
+            None => self.generator.random_range(DEADLINES_MS),
+        };
+        drawn.max(1)
     }
 
     /// For each step another transport than for the one before it, where there are two.

@@ -49,7 +49,8 @@ scenarios! {
     "soak"
     "mixed-transports"
     "cancellation"
-    "cancel-restart";
+    "cancel-restart"
+    "deadlines";
     outside the suite:
     "long-sequences"
     "correlation-id-nul"

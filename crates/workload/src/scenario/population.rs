@@ -314,6 +314,9 @@ pub struct Sending {
     pub reuse: Reuse,
     /// How many steps of a sequence may be unanswered at a time.
     pub window: Window,
+    /// The deadlines in ms of the pattern that has one; none where they are drawn from 1 to 30 ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<Distribution>,
 }
 
 table! {

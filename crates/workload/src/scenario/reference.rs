@@ -75,6 +75,7 @@ keys! {
     "sending.connection" "\"per-context\" or \"per-worker\"" "who shares a connection";
     "sending.reuse" "\"pipelined\" or \"after-response\"" "when the next START of an ID is sent: at once, or after the response to END";
     "sending.window" "\"all\" or 1 up" "most steps of a sequence without a response at a time";
+    "sending.deadline_ms" "{ constant = 5 }, or another draw" "deadline in ms of a stream, or of each call, of the pattern deadline [default: any from 1 to 30]";
     "think.step_ms" "{ constant = 5 }, or another draw" "pause in ms before each step but a sequence's first; it begins when sending.window has room";
     "think.iteration_ms" "{ constant = 5 }, or another draw" "pause in ms before each iteration";
     "network.latency_ms" "{ constant = 5 }, or another draw" "latency in ms of each piece of data in each direction, at most 10000";
@@ -162,7 +163,7 @@ mod tests {
             "target.endpoint = 'grpcs://h:1'\ntarget.tls = { ca = 'a', client_cert = 'b', client_key = 'c', server_name = 'd' }
              target.replicas = ['h:1', 'i:1']\ntarget.sequence_header = 'a-b'\ntarget.server_header = 'c'\ntarget.headers = ['a: b']\ntarget.compression = 'gzip'\ntarget.connect_timeout_ms = 1\ntarget.keep_alive_ms = 1
              target.keep_alive_timeout_ms = 1\ntarget.message_bytes_max = 1",
-            "target.metrics = 'a:1'\nload.duration_s = 1\nlimits.response_ms = 1\nlimits.reconnect_ms = 1\nclaims.backlog = 1\nvalues.list = [1]\nvalues.elements = { min = 1, max = 2 }\nsending.transport = 'grpc-unary'",
+            "target.metrics = 'a:1'\nload.duration_s = 1\nlimits.response_ms = 1\nlimits.reconnect_ms = 1\nclaims.backlog = 1\nvalues.list = [1]\nvalues.elements = { min = 1, max = 2 }\nsending.transport = 'grpc-unary'\nsending.deadline_ms.constant = 5",
             "load = { rate = '5/s', arrivals = 'poisson', step_interval_ms = 10, step_jitter_ms = 1 }",
             "length.constant = 1",
             "length.uniform = { min = 1, max = 2 }",

@@ -69,6 +69,8 @@ table! {
         Steady = "steady", Row(&[Exactly(STEADY_STEPS)], &[LeavesNone]);
         /// START … END: each step waits for the response to the one before, and takes another transport.
         MixedTransports = "mixed-transports", Row(&[Whole(2)], &[LeavesNone, Cuts, MixesTransports]);
+        /// START … END, all but END within a client's deadline that may pass: what was executed all the same shows in the steps after it.
+        Deadline = "deadline", Row(&[Whole(3)], &[Cuts, Connects]);
     }
 }
 

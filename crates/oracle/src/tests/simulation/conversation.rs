@@ -124,7 +124,7 @@ impl<'r, R: Rng> Script<'r, R> {
 
     fn step(&mut self, lane: u8, start: bool, end: bool) {
         if !std::mem::replace(&mut self.is_open[usize::from(lane)], true) && lane > 0 {
-            self.acts.push(Act::Open { lane: Lane(lane), over: Connection::Fresh, by: None });
+            self.acts.push(Act::Open { lane: Lane(lane), over: Connection::Fresh, by: None, within_us: None });
         }
         let value =
             if self.small_values { self.random.random_range(-2..3) } else { self.random.random::<i32>().into() };

@@ -30,13 +30,20 @@ fn iteration(pattern: Pattern, twist: Option<Twist>) -> Iteration {
         due_us: Vec::new(),
         twist,
         over: vec![Transport::Http, Transport::GrpcStream, Transport::GrpcUnary, Transport::Http],
+        deadline_ms: Some(7),
     }
 }
 
 /// What an iteration does, a letter for each act.
 fn done(iteration: &Iteration, reuse: Reuse, stream: StreamLife) -> String {
-    let sending =
-        Sending { transport: None, reuse, stream, connection: ConnectionOwner::PerContext, window: Window::All };
+    let sending = Sending {
+        transport: None,
+        reuse,
+        stream,
+        connection: ConnectionOwner::PerContext,
+        window: Window::All,
+        deadline_ms: None,
+    };
     let manner =
         Manner { after_answers: false, idle_limit: Duration::from_millis(100), batches: true, one_step: false };
     short(&iteration.acts(&sending, manner))
@@ -45,8 +52,10 @@ fn done(iteration: &Iteration, reuse: Reuse, stream: StreamLife) -> String {
 /// One letter for each act, with its lane.
 fn short(acts: &[Act]) -> String {
     let letter = |act: &Act| match act {
-        Act::Open { lane, over, by } => {
-            format!("o{}{over:?}{}", lane.0, by.map(|by| format!("/{by}")).unwrap_or_default())
+        Act::Open { lane, over, by, within_us } => {
+            let by = by.map(|by| format!("/{by}")).unwrap_or_default();
+            let within = within_us.map(|us| format!("<={us}")).unwrap_or_default();
+            format!("o{}{over:?}{by}{within}", lane.0)
         }
         Act::Send { lane, value, special: None, .. } => format!("{}:{value}", lane.0),
         Act::Send { lane, value, special: Some(Special::Flaw(flaw)), .. } => format!("{}:{value}!{flaw}", lane.0),
@@ -115,11 +124,25 @@ fn clients_faults_are_acts() {
              a0<=0 a1<=0 c1 c0",
         ),
         (Pattern::MixedTransports, "o1Own/http 1:10 a1<=0 0:11 a0<=0 o2Own/grpc-unary 2:12 a2<=0 1:13 a1<=0 c1 c2 c0"),
+        (Pattern::Deadline, "0:10 a0<=0 o1Fresh<=7000 1:11 a1<=0 c1 0:12 0:13 a0<=0 c0"),
         (Pattern::Malformed, "0:10 0:11!batch-2 0:12 0:13 0:20 0:21!batch-2 0:22 0:23 a0<=0 c0"),
         (Pattern::Timeout, "0:10<=50000 0:11 0:12<=25000 0:13 0:20<=50000 0:21 0:22<=25000 0:23 a0<=0 c0"),
     ] {
         let done = done(&iteration(pattern, Some(twist)), Reuse::Pipelined, StreamLife::PerSequence);
         assert_eq!(done, expected, "{pattern}");
+    }
+}
+
+#[test]
+fn start_is_within_the_deadline_or_not_and_end_is_not() {
+    for (after, expected) in [
+        (1, "a0<=0 o1Fresh<=7000 1:10 1:11 a1<=0 c1 0:12 0:13 a0<=0 c0"),
+        (3, "0:10 0:11 a0<=0 o1Fresh<=7000 1:12 a1<=0 c1 0:13 a0<=0 c0"),
+        (9, "0:10 0:11 a0<=0 o1Fresh<=7000 1:12 a1<=0 c1 0:13 a0<=0 c0"),
+    ] {
+        let twist = Twist { after, pause_percent: 50, lanes: 3 };
+        let done = done(&iteration(Pattern::Deadline, Some(twist)), Reuse::Pipelined, StreamLife::PerSequence);
+        assert_eq!(done, expected, "{after}");
     }
 }
 

@@ -40,6 +40,16 @@ fn a_step_that_was_executed_once_more_when_it_was_answered() {
 }
 
 #[test]
+fn a_step_that_nobody_was_told_of_and_that_was_executed_twice() {
+    let state = A[0].wrapping_add(A[1].wrapping_mul(2));
+    let mut tale = Tale::default();
+    tale.send_part(0, 0, 0, 5, &A[..3]).answer(0, 0, 0, &A[..1]).tell(0, EventKind::Cut(Cut::Deadline));
+    tale.send_part(0, 0, 3, 5, &A[3..]).answer(0, 0, 3, &sums_from(state, &A[3..]));
+    let expected = A[0].wrapping_add(A[3]);
+    assert_eq!(causes(&tale.wrong_sum(&known(), (0, 0, 3), expected))[0], ExecutedTwice);
+}
+
+#[test]
 fn an_answer_with_something_in_it() {
     let wrong_by = |wrong: i32| {
         let mut answers = sums(&A);
