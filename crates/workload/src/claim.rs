@@ -88,6 +88,11 @@ table! {
         );
         /// A step was answered rightly over another transport than the step before it of its sequence.
         MixedTransports = "mixed-transports", Row(&[MixedTransports], "");
+        /// Two STARTs of one stream waited while other sequences certainly had every slot, and the one that was sent first had its slot first.
+        SlotsInTurn = "slots-in-turn", Row(
+            &[SharedStream],
+            "the workers' common IDs, here {workers} times contexts.common, have to be more than the model has slots, here {slots}"
+        );
     }
 }
 

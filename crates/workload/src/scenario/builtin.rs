@@ -49,7 +49,8 @@ scenarios! {
     "soak"
     "mixed-transports"
     "cancellation"
-    "cancel-restart";
+    "cancel-restart"
+    "backlog-order";
     outside the suite:
     "long-sequences"
     "correlation-id-nul"
