@@ -103,7 +103,9 @@ impl Worker {
         }
         // More may be done meanwhile.
         loop {
-            all.iter().for_each(|context| self.drivers[*context].heed(&self.out));
+            for context in &all {
+                self.drivers[*context].heed(&self.out);
+            }
             if all.iter().all(|context| self.drivers[*context].heeded == self.drivers[own].heeded) {
                 break;
             }
