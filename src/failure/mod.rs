@@ -135,16 +135,18 @@ impl Failure {
     pub(crate) fn renumbered(mut self) -> Self {
         let mut workers: BTreeMap<u32, BTreeMap<u32, u32>> = BTreeMap::new();
         for conversation in &self.conversations {
-            workers.entry(conversation.worker).or_default().insert(conversation.context, 0);
+            let contexts = conversation.others().into_iter().chain([conversation.context]);
+            workers.entry(conversation.worker).or_default().extend(contexts.map(|context| (context, 0)));
         }
         for contexts in workers.values_mut() {
             contexts.values_mut().zip(0..).for_each(|(number, new)| *number = new);
         }
         let places: BTreeMap<u32, u32> = workers.keys().copied().zip(0..).collect();
-        for conversation in &mut self.conversations {
-            conversation.context = workers[&conversation.worker][&conversation.context];
-            conversation.worker = places[&conversation.worker];
-        }
+        let renumber = |its: Conversation| {
+            let contexts = &workers[&its.worker];
+            Conversation { worker: places[&its.worker], ..its.with_contexts(|context| contexts[&context]) }
+        };
+        self.conversations = self.conversations.into_iter().map(renumber).collect();
         let first = self.conversations.iter().map(|conversation| conversation.at_us).min().unwrap_or(0);
         self.conversations.iter_mut().for_each(|conversation| conversation.at_us -= first);
         // In the order in which a run has them, so that sequences have the same numbers.
@@ -180,7 +182,8 @@ impl Failure {
     pub(crate) fn size(&self) -> (u32, u32) {
         let most =
             |number: fn(&Conversation) -> u32| self.conversations.iter().map(number).max().map_or(1, |most| most + 1);
-        (most(|conversation| conversation.worker), most(|conversation| conversation.context))
+        let last = |conversation: &Conversation| conversation.others().last().copied().unwrap_or(conversation.context);
+        (most(|conversation| conversation.worker), most(last))
     }
 }
 

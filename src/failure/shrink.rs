@@ -200,13 +200,20 @@ fn around_the_accused(conversations: &[Conversation], size: usize) -> Vec<Conver
 
 /// The same conversations, one after the other.
 fn by_one_worker(conversations: &[Conversation]) -> Vec<Conversation> {
-    let mut places: Vec<_> = conversations.iter().map(|its| (its.worker, its.context)).collect();
+    let of_one = |its: &Conversation| {
+        let worker = its.worker;
+        its.others().into_iter().chain([its.context]).map(move |context| (worker, context))
+    };
+    let mut places: Vec<_> = conversations.iter().flat_map(of_one).collect();
     places.sort_unstable();
     places.dedup();
-    let context = |its: &Conversation| places.binary_search(&(its.worker, its.context)).expect("it is one of them");
+    let place = |worker, context| {
+        let place = places.binary_search(&(worker, context)).expect("it is one of them");
+        u32::try_from(place).expect("there are fewer than messages")
+    };
     let moved = |its: &Conversation| {
-        let context = u32::try_from(context(its)).expect("there are fewer than conversations");
-        Conversation { worker: 0, context, ..its.clone() }
+        let of_one = its.clone().with_contexts(|context| place(its.worker, context));
+        Conversation { worker: 0, ..of_one }
     };
     conversations.iter().map(moved).collect()
 }
@@ -237,11 +244,11 @@ fn simpler(conversation: &Conversation) -> Vec<Conversation> {
             Act::Reset { lane } | Act::Kill { lane } => Act::Cancel { lane },
             Act::Cancel { lane } => Act::Close { lane },
             // An END that is left is one that it takes.
-            Act::Send { lane, sequence, step, of, start, end, value, elements, special }
+            Act::Send { lane, id, sequence, step, of, start, end, value, elements, special }
                 if end || elements > NonZeroU16::MIN =>
             {
                 let elements = if end { elements } else { NonZeroU16::MIN };
-                Act::Send { lane, sequence, step, of, start, end: false, value, elements, special }
+                Act::Send { lane, id, sequence, step, of, start, end: false, value, elements, special }
             }
             _ => continue,
         };

@@ -66,6 +66,7 @@ fn steps_that_are_set_apart_are_read_as_they_are_written() {
     let mut all: Vec<_> = Flaw::ALL.iter().map(|flaw| format!("send 0 START 5 with {flaw}")).collect();
     all.push("send 1 END -7 within 20000 us".to_owned());
     all.extend(["send 0 5 in 16 elements", "send 0 START END 5 in 1024 elements with batch-2"].map(str::to_owned));
+    all.extend(["send 0 5 for id 3", "send 0 END 5 in 2 elements for id 65535 with batch-2"].map(str::to_owned));
     let read = parse_acts(&all).expect("acts");
     assert_eq!(read.iter().map(ToString::to_string).collect::<Vec<_>>(), all);
     for wrong in [
@@ -75,6 +76,8 @@ fn steps_that_are_set_apart_are_read_as_they_are_written() {
         "send 0 1 in 0 elements",
         "send 0 1 in 1025 elements",
         "send 0 in 2 elements",
+        "send 0 1 for id 65536",
+        "send 0 for id 1",
     ] {
         let error = parse_acts(&texts(&[wrong])).expect_err(wrong);
         assert!(error.contains("[with FLAW | within N us]") && error.contains("batch-2, other-type"), "{error}");
@@ -87,6 +90,27 @@ fn steps_that_are_set_apart_are_read_as_they_are_written() {
         other => panic!("{other}"),
     });
     assert_eq!(numbers.collect::<Vec<_>>(), [(0, 0, 4), (0, 1, 4), (0, 2, 4), (0, 3, 4), (1, 0, 1)]);
+}
+
+#[test]
+fn sequences_are_counted_for_each_id() {
+    let list =
+        ["send 1 START 1", "send 1 START 2 for id 3", "send 2 3", "send 3 END 4 for id 3", "send 1 START 5 for id 3"];
+    let numbers = acts(&list).into_iter().map(|act| match act {
+        Act::Send { id, sequence, step, of, .. } => (id, sequence, step, of),
+        other => panic!("{other}"),
+    });
+    assert_eq!(numbers.collect::<Vec<_>>(), [(0, 0, 0, 2), (3, 1, 0, 2), (0, 0, 1, 2), (3, 1, 1, 2), (3, 2, 0, 1)]);
+}
+
+#[test]
+fn the_ids_of_a_conversation_are_numbered_anew_with_its_contexts() {
+    let several = conversation(4, 2, 0, &["send 1 START 1 for id 3", "send 1 START 2 for id 7"]);
+    let renumbered = failure(vec![several, conversation(4, 6, 1, &["send 0 START 3"])]).renumbered();
+    let of_one = |its: &Conversation| (its.context, its.others().into_iter().collect::<Vec<_>>());
+    // The contexts 2, 5, 6 and 9 of the worker.
+    assert_eq!(renumbered.conversations.iter().map(of_one).collect::<Vec<_>>(), [(0, vec![1, 3]), (2, vec![])]);
+    assert_eq!(renumbered.size(), (1, 4));
 }
 
 #[test]

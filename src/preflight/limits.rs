@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use workload::{
     model::Model,
-    plan::pauses_of,
+    plan::{pauses_of, sequences_at_once},
     scenario::{Millis, Population, Scenario},
 };
 
@@ -39,6 +39,8 @@ struct Waits {
     /// The longest that a sequence may have its slot.
     turn: Duration,
     slots: u32,
+    /// How many sequences of one worker may be in the backlog before a START.
+    at_once: u32,
     network: Duration,
     /// A missing answer is not lost before this.
     least: Duration,
@@ -48,11 +50,10 @@ impl Waits {
     /// The longest lawful wait for a slot and for all the steps of a sequence.
     ///
     /// Every slot may be taken when a START comes, by a sequence that sends no END and is ended only by the idle limit. Before
-    /// it in the backlog are at most the sequences that the workers have under way: two each, when a second one is sent behind
-    /// the first one's END. The backlog is served in order, so what comes later does not count. A slot is free again at the
+    /// it in the backlog are at most the sequences that the workers have under way ([`sequences_at_once`]). The backlog is served in order, so what comes later does not count. A slot is free again at the
     /// latest when the longest sequence has run in it and the idle limit has passed.
     fn lawful(&self, workers: u32) -> Duration {
-        let turns = workers.saturating_mul(2).div_ceil(self.slots.max(1)).saturating_add(1);
+        let turns = workers.saturating_mul(self.at_once).div_ceil(self.slots.max(1)).saturating_add(1);
         // What the network adds to the request and its own answer comes on top.
         self.turn.saturating_mul(turns).saturating_add(self.network).min(LONGEST)
     }
@@ -70,8 +71,9 @@ impl RunLimits {
         let response = scenario.limits.response_ms.map(Millis::duration);
         let least = scenario.limits.lost_after_ms.duration().max(response.unwrap_or_default());
         let slots = model.fewest_slots().unwrap_or(1).max(1);
-        let waits =
-            Waits { turn: longest_turn(scenario, model, pauses), slots, network: added_by_networks(scenario), least };
+        let turn = longest_turn(scenario, model, pauses);
+        let at_once = scenario.populations.iter().map(sequences_at_once).max().unwrap_or_default();
+        let waits = Waits { turn, slots, at_once, network: added_by_networks(scenario), least };
         let lawful = waits.lawful(scenario.workers());
         let lost_after = lawful.max(least);
         let step = step_time(scenario, model).min(LONGEST);

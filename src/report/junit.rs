@@ -175,7 +175,9 @@ fn unseen(run: &Run, kind: ViolationKind) -> Option<String> {
         (ViolationKind::WrongControl | ViolationKind::WrongSlot, _) if run.model.controls.is_none() => {
             "the model does not report what it saw of each request"
         }
-        (ViolationKind::SlotWithheld, _) if run.model.slots.is_none() => "the number of slots is not known (--slots)",
+        (ViolationKind::SlotWithheld | ViolationKind::SlotOutOfTurn, _) if run.model.slots.is_none() => {
+            "the number of slots is not known (--slots)"
+        }
         // Where the counts do not agree another client may have had the slot.
         (ViolationKind::SlotWithheld, _) => return unlooked(run, CheckName::ServerCounts),
         _ => return None,

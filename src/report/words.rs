@@ -82,7 +82,7 @@ fn sent(violation: &Violation) -> String {
     match &violation.evidence {
         Evidence::TakenSlot { .. } => "a step of another sequence".to_owned(),
         Evidence::Overdue { limit_ms, .. } => format!("START of a sequence that may wait for a slot for {limit_ms} ms"),
-        Evidence::Withheld { .. } => "START".to_owned(),
+        Evidence::Withheld { .. } | Evidence::PassedOver { .. } => "START".to_owned(),
         Evidence::SlotsLeaked { slots, .. } => {
             format!("START on {slots} new IDs, as many as there are slots, and steps that keep each sequence open")
         }
@@ -252,6 +252,12 @@ fn expected_and_seen(violation: &Violation) -> (String, String) {
             format!("a slot at once: at most {holders} sequences may have had one of the {slots}"),
             format!(
                 "a response after {answered_ms} ms: meanwhile a slot was free for {free_ms} ms, and no START was answered"
+            ),
+        ),
+        Evidence::PassedOver { by, slots, sent_ms, passed_ms, waited_ms } => (
+            format!("a slot before ID {by}, whose START was sent {sent_ms} ms later over the same stream"),
+            format!(
+                "no slot: after {passed_ms} ms ID {by} had one, and after {waited_ms} ms other sequences had all {slots}"
             ),
         ),
         Evidence::SlotsLeaked { slots, seen } => (

@@ -1,4 +1,4 @@
-//! A stream context: one correlation ID, and what is under way on it. No input or output happens here.
+//! A stream context: one correlation ID, and what is under way on it and on those that share its stream. No input or output happens here.
 
 use std::{collections::VecDeque, num::NonZeroU32, time::Duration};
 
@@ -108,9 +108,10 @@ impl StreamContext {
                 return Next::Done;
             };
             let next = match *act {
-                Act::Send { lane, .. } if !self.has_room(lane) => return self.held_back(),
-                Act::Send { lane, sequence, step, of, start, end, value, elements, special } => {
+                Act::Send { lane, id, step, .. } if !self.has_room(lane, id, step) => return self.held_back(),
+                Act::Send { lane, id, sequence, step, of, start, end, value, elements, special } => {
                     let ContextId { worker, context } = self.id;
+                    let context = context + id;
                     let request = RequestId { worker, context, sequence: self.serial + sequence, step };
                     let value = self.arithmetic.number(value).of_elements(elements);
                     // A request that is a whole sequence ends it, too.
@@ -282,10 +283,16 @@ impl StreamContext {
     /// Whether the act behind the next one is a step for which the window has no room.
     fn next_step_has_no_room(&self) -> bool {
         let next = self.acts.iter().skip(1).find(|act| !matches!(act, Act::At { .. }));
-        matches!(next, Some(Act::Send { lane, .. }) if !self.has_room(*lane))
+        matches!(next, Some(Act::Send { lane, id, step, .. }) if !self.has_room(*lane, *id, *step))
     }
 
-    fn has_room(&self, lane: Lane) -> bool {
+    fn has_room(&self, lane: Lane, id: u32, step: u32) -> bool {
+        if self.pattern.has(Trait::SharesStream) {
+            let mut of_the_id =
+                self.in_flight.iter().flatten().filter(|its| its.request.context == self.id.context + id);
+            // START may still wait for its slot when the step behind it is sent.
+            return of_the_id.all(|its| its.request.step == 0 && step == 1);
+        }
         if self.transports[lane.index()].is_stream() {
             self.pattern.has(Trait::Queues) || self.window.has_room(self.unanswered(lane))
         } else {
@@ -313,6 +320,7 @@ mod tests {
         let value = (10 * sequence + step).into();
         Act::Send {
             lane,
+            id: 0,
             sequence,
             step,
             of: 2,
@@ -464,6 +472,27 @@ mod tests {
         let mut pausing = context(Window::All, acts);
         send_all(&mut pausing, 0);
         assert_eq!((pausing.next(0), pausing.next(5_000)), (Next::Wait(Some(5_000)), Next::Wait(Some(15_000))));
+    }
+
+    #[test]
+    fn an_id_that_shares_a_stream_waits_for_its_own_responses_alone() {
+        let step = |lane, id, step| match send(lane, id, step) {
+            Act::Send { lane, sequence, step, of, start, end, value, elements, special, .. } => {
+                Act::Send { lane, id, sequence, step, of, start, end, value, elements, special }
+            }
+            other => other,
+        };
+        let acts =
+            [step(SECOND, 0, 0), step(SECOND, 1, 0), step(Lane(2), 0, 1), step(Lane(2), 0, 2), step(SECOND, 1, 1)];
+        let mut context = context(Window::Steps(NonZeroU32::MIN), acts.into());
+        context.pattern = Pattern::SharedStream;
+        let sent = send_all(&mut context, 0);
+        let of = |step: &Step| (step.request.context, step.request.step);
+        assert_eq!(sent.iter().map(of).collect::<Vec<_>>(), [(1, 0), (2, 0), (1, 1)], "START and the step behind it");
+        context.on_outcome(Lane(2), sent[2].request);
+        assert_eq!(context.next(0), Next::Wait(None), "the response to START is still to come");
+        context.on_outcome(SECOND, sent[0].request);
+        assert_eq!(send_all(&mut context, 0).iter().map(of).collect::<Vec<_>>(), [(1, 2), (2, 1)]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod streams;
 
-use std::{future::pending, pin::Pin, time::Duration};
+use std::{collections::BTreeSet, future::pending, pin::Pin, time::Duration};
 
 use tokio::time::{Instant, Sleep};
 
@@ -16,7 +16,8 @@ use wire::transport::{Dialer, Link, Message, Outgoing, RequestTemplate, Stream};
 use workload::{
     conversation::{Connection, Lane, Transport},
     endpoint::Endpoint,
-    event::{Cut, Disturbance, EventKind, Nanos, Received},
+    event::{ContextId, Cut, Disturbance, EventKind, Nanos, Received},
+    sequence::{RequestId, Step},
 };
 
 /// How long a deadline that has passed waits on for what the process itself may have been too slow to read.
@@ -29,8 +30,10 @@ pub(super) struct Driver {
     pub(super) link: Link,
     template: RequestTemplate,
     streams: Streams,
+    /// The worker's other contexts whose IDs the conversation uses: what happens to a stream happens to theirs, too.
+    pub(super) others: BTreeSet<u32>,
     /// How much of what was done to the server was heeded, and how much of that was told.
-    heeded: u64,
+    pub(super) heeded: u64,
     told: u64,
 }
 
@@ -42,7 +45,8 @@ type Suspicious = bool;
 
 impl Driver {
     pub(super) fn new(context: StreamContext, dialer: Dialer, link: Link, template: RequestTemplate) -> Self {
-        Self { context, dialer, link, template, streams: Streams::default(), heeded: 0, told: 0 }
+        let (streams, others) = (Streams::default(), BTreeSet::new());
+        Self { context, dialer, link, template, streams, others, heeded: 0, told: 0 }
     }
 
     /// Holds the context's conversation to its end.
@@ -115,6 +119,33 @@ impl Driver {
         }
     }
 
+    /// The context of a request, if the conversation has its ID; else the conversation's own.
+    fn context_of(&self, request: RequestId) -> ContextId {
+        let RequestId { worker, context, .. } = request;
+        let own = self.context.id;
+        if worker == own.worker && self.others.contains(&context) { ContextId { worker, context } } else { own }
+    }
+
+    /// Tells what happened to a stream on all contexts that may have steps on it.
+    fn tell_all(&self, lane: Lane, what: &EventKind, out: &Out) {
+        out.tell(self.context.id, lane, what.clone());
+        self.tell_others(lane, what, out);
+    }
+
+    fn tell_others(&self, lane: Lane, what: &EventKind, out: &Out) {
+        for context in &self.others {
+            let its = ContextId { context: *context, ..self.context.id };
+            out.tell(its, lane, what.clone());
+        }
+    }
+
+    /// Tells that a stream is gone. If that is the server's fault, it is one fault: for the other contexts the client gave the stream up.
+    fn tell_cut(&self, lane: Lane, cut: Cut, out: &Out) {
+        let theirs = if matches!(cut, Cut::Ended | Cut::Broken(_)) { Cut::ByClient } else { cut.clone() };
+        out.tell(self.context.id, lane, EventKind::Cut(cut));
+        self.tell_others(lane, &EventKind::Cut(theirs), out);
+    }
+
     /// Closes all streams in good order.
     pub(super) async fn close_all(&mut self, out: &Out) {
         for lane in self.streams.open_lanes() {
@@ -134,11 +165,11 @@ impl Driver {
                 (link, Some(severer))
             }
         };
-        out.tell(self.context.id, lane, EventKind::Opened(over, by));
+        self.tell_all(lane, &EventKind::Opened(over, by), out);
         let target = &out.shared.setup.scenario.target;
         let server = self.dialer.endpoint(by).and_then(|endpoint| target.server_at(endpoint));
         if server.is_some() {
-            out.tell(self.context.id, lane, EventKind::ServedBy(server));
+            self.tell_all(lane, &EventKind::ServedBy(server), out);
         }
         let way = Way::new(link.taken(by), severer, by);
         let Stream { outgoing, incoming } =
@@ -149,7 +180,7 @@ impl Driver {
     }
 
     /// Sends a step, if there is room for it.
-    fn send(&mut self, lane: Lane, step: workload::sequence::Step, mut now: Nanos, out: &Out) -> bool {
+    fn send(&mut self, lane: Lane, step: Step, mut now: Nanos, out: &Out) -> bool {
         if !self.streams.is_open(lane) {
             // A stream that nobody opened is the context's own, which cannot fail.
             let _ = self.open(lane, self.context.reopens_over(lane), self.context.transport, out);
@@ -159,10 +190,11 @@ impl Driver {
             return false;
         };
         // Told before it is handed over: the server cannot see the step before this time.
+        let its = self.context_of(step.request);
         if let Some(due) = self.context.due() {
-            out.tell_at(now, self.context.id, lane, EventKind::Due(due));
+            out.tell_at(now, its, lane, EventKind::Due(due));
         }
-        out.tell_at(now, self.context.id, lane, EventKind::Sent(step));
+        out.tell_at(now, its, lane, EventKind::Sent(step));
         self.context.on_sent(lane, &step, now);
         room.send(step);
         true
@@ -170,7 +202,7 @@ impl Driver {
 
     fn half_close(&mut self, lane: Lane, out: &Out) {
         if self.streams.outgoing.get_mut(lane.index()).and_then(Option::take).is_some() {
-            out.tell(self.context.id, lane, EventKind::HalfClosed);
+            self.tell_all(lane, &EventKind::HalfClosed, out);
         }
     }
 
@@ -180,7 +212,7 @@ impl Driver {
             severer.sever();
         }
         if self.streams.drop_lane(lane) {
-            out.tell(self.context.id, lane, EventKind::Cut(cut));
+            self.tell_cut(lane, cut, out);
         }
         self.context.forget(lane);
     }
@@ -188,7 +220,7 @@ impl Driver {
     /// Does nothing for a while, not even read.
     async fn stop_reading(&mut self, us: u64, out: &Out) {
         for lane in self.streams.open_lanes() {
-            out.tell(self.context.id, lane, EventKind::StoppedReading(us));
+            self.tell_all(lane, &EventKind::StoppedReading(us), out);
         }
         let _ = tokio::time::timeout(Duration::from_micros(us), out.shared.gate.stopped()).await;
         self.context.read_on(out.shared.clock.now());
@@ -205,7 +237,8 @@ impl Driver {
             // Some of what it is answered with may have come.
             let part = request.and_then(|request| self.streams.incoming[lane.index()].as_mut()?.unfinished(request));
             let what = part.map_or(EventKind::GaveUp, |received| EventKind::Received(Box::new(received)));
-            out.tell(self.context.id, lane, what);
+            let its = request.map_or(self.context.id, |request| self.context_of(request));
+            out.tell(its, lane, what);
         }
         self.cut(out)
     }
@@ -220,7 +253,7 @@ impl Driver {
     }
 
     /// Tells what was done to the server since the last look: before anything that may be its consequence.
-    fn heed(&mut self, out: &Out) {
+    pub(super) fn heed(&mut self, out: &Out) {
         let count = out.shared.disturbances.count();
         while self.heeded < count {
             let begins = self.heeded.is_multiple_of(2);
@@ -237,7 +270,7 @@ impl Driver {
                 }
             }
             let disturbance = if begins { Disturbance::Begins } else { Disturbance::IsOver };
-            out.tell(self.context.id, Lane::FIRST, EventKind::Disturbed(disturbance));
+            self.tell_all(Lane::FIRST, &EventKind::Disturbed(disturbance), out);
             self.told += 1;
             self.heeded += 1;
         }
@@ -297,13 +330,14 @@ impl Driver {
         }
         let cut = match message {
             Message::ServedBy(server) => {
-                out.tell(self.context.id, lane, EventKind::ServedBy(server));
+                self.tell_all(lane, &EventKind::ServedBy(server), out);
                 return Ok(false);
             }
             Message::Received(received) => {
                 // Whose server was there all the time, waited for another one in vain.
                 let at = if told == self.told && self.has_own_server(out) { came } else { out.shared.clock.now() };
-                let record = out.tell_at(at, self.context.id, lane, EventKind::Received(Box::new(received)));
+                let its = received.request().map_or(self.context.id, |request| self.context_of(request));
+                let record = out.tell_at(at, its, lane, EventKind::Received(Box::new(received)));
                 if let Some(settled) = &record.settled {
                     self.context.on_outcome(lane, settled.step.request);
                 }
@@ -312,7 +346,7 @@ impl Driver {
             }
             Message::End if self.streams.is_half_closed(lane) && self.context.unanswered(lane) == 0 => {
                 self.streams.drop_lane(lane);
-                out.tell(self.context.id, lane, EventKind::Closed);
+                self.tell_all(lane, &EventKind::Closed, out);
                 return Ok(false);
             }
             Message::End => Cut::Ended,
@@ -343,7 +377,7 @@ impl Driver {
             None => Cut::Interrupted,
         };
         self.heed(out);
-        out.tell(self.context.id, lane, EventKind::Cut(cut));
+        self.tell_cut(lane, cut, out);
         self.context.forget(lane);
         self.cut(out)
     }
@@ -382,7 +416,7 @@ impl Driver {
                     suspicious = self.not_closed(lane, out);
                 }
                 Ok(Message::End) if self.context.unanswered(lane) == 0 => {
-                    out.tell(self.context.id, lane, EventKind::Closed);
+                    self.tell_all(lane, &EventKind::Closed, out);
                 }
                 Ok(Message::DeadlinePassed) => {
                     out.tell(self.context.id, lane, EventKind::Cut(Cut::Deadline));
@@ -401,11 +435,13 @@ impl Driver {
     fn not_closed(&mut self, lane: Lane, out: &Out) -> Suspicious {
         self.streams.waited_long(lane);
         if let Some(cut) = self.streams.taken_on_purpose(lane) {
-            out.tell(self.context.id, lane, EventKind::Cut(cut));
+            self.tell_cut(lane, cut, out);
             self.context.forget(lane);
             false
         } else {
+            // One stream is one violation.
             out.tell(self.context.id, lane, EventKind::NotClosed);
+            self.tell_others(lane, &EventKind::Closed, out);
             true
         }
     }

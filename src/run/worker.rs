@@ -1,6 +1,6 @@
 //! One worker: its iterations one after the other, each a conversation on one of its contexts.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, mem, sync::Arc, time::Duration};
 
 use super::{
     context::StreamContext,
@@ -94,13 +94,42 @@ impl Worker {
         }
     }
 
+    /// Closes what the contexts have open, because the conversation's streams take the place of theirs, and has each of them know as much
+    /// of what was done to the server.
+    async fn gather(&mut self, own: usize, others: BTreeSet<u32>) {
+        let all: Vec<_> = others.iter().map(|other| *other as usize).chain([own]).collect();
+        for context in &all {
+            self.drivers[*context].close_all(&self.out).await;
+        }
+        // More may be done meanwhile.
+        loop {
+            for context in &all {
+                self.drivers[*context].heed(&self.out);
+            }
+            if all.iter().all(|context| self.drivers[*context].heeded == self.drivers[own].heeded) {
+                break;
+            }
+        }
+        self.drivers[own].others = others;
+    }
+
     async fn hold(&mut self, iteration: Conversation, sequences: u32, due: Option<Due>) {
-        let driver = &mut self.drivers[iteration.context as usize];
+        let own = iteration.context as usize;
+        let others = iteration.others();
+        if !others.is_empty() {
+            self.gather(own, others).await;
+        }
+        let driver = &mut self.drivers[own];
         driver.context.begin(iteration.pattern, iteration.acts, self.sequences_begun, due);
         self.sequences_begun += sequences;
         // After a cut the rest of the iteration is left out: its ID is in doubt, and the next iteration begins with a new stream.
-        if matches!(driver.converse(&self.out).await, Ok(true)) {
+        let is_suspicious = matches!(driver.converse(&self.out).await, Ok(true));
+        if is_suspicious || !driver.others.is_empty() {
             driver.close_all(&self.out).await;
+        }
+        let (others, heeded) = (mem::take(&mut driver.others), driver.heeded);
+        for other in others {
+            self.drivers[other as usize].heeded = heeded;
         }
         self.out.shared.threads[self.out.thread].finished_an_iteration();
     }
@@ -114,14 +143,14 @@ fn drivers(shared: &Shared, worker: u32) -> Result<Vec<Driver>, CallError> {
     let common = shared.connection_of(worker)?.clone();
     let id = |context| correlation_id(scenario, worker, context).on_the_wire(scenario.id_form(worker));
     let template = RequestTemplate::of(model, id(0));
-    let driver = |context| {
+    let templates = (0..contexts.count()).map(|context| template.with_id(id(context))).collect();
+    let driver = |(context, template)| {
         let has_own = context > 0 && sending.connection == ConnectionOwner::PerContext;
         let dialer = if has_own { shared.dialer(worker, context) } else { dialer.clone() };
         let link = if has_own { dialer.link()? } else { common.clone() };
-        let template = template.with_id(id(context));
         let context =
             StreamContext::new(ContextId { worker, context }, sending.window, sending.transport(), model.arithmetic);
         Ok(Driver::new(context, dialer, link, template))
     };
-    (0..contexts.count()).map(driver).collect()
+    (0..).zip(RequestTemplate::with_each_other(templates)).map(driver).collect()
 }

@@ -42,7 +42,11 @@ fn follows_from(claim: Claim, population: &Population, preflight: &Preflight) ->
             // With more steps under way it is chance whether the one before is answered when the one with the flaw is sent.
             Claim::SurvivedAFlaw => !population.sending.window().has_room(1),
             // How the slots are taken depends on how many there are, and on how fast the server is.
-            Claim::AllSlotsBusy | Claim::Backlog | Claim::SlotReclaim | Claim::ExpiredInBacklog => false,
+            Claim::AllSlotsBusy
+            | Claim::Backlog
+            | Claim::SlotReclaim
+            | Claim::ExpiredInBacklog
+            | Claim::SlotsInTurn => false,
             _ => true,
         }
 }

@@ -18,7 +18,7 @@ use sequence_stress::{
 };
 use tokio::sync::mpsc;
 use wire::simulation::{self, Simulation};
-use workload::seed::Seed;
+use workload::{claim::Claim, seed::Seed};
 
 /// As many simulations as a small machine has cores.
 const AT_A_TIME: usize = 2;
@@ -201,6 +201,38 @@ fn a_start_that_waits_beside_a_free_slot_is_found() {
         assert_eq!(kinds(&result), *found, "{faults:?} {:#?} {:#?}", result.accounting, result.violations);
         let causes = result.violations.iter().map(|violation| violation.explanations[0].cause);
         assert!(causes.eq(found.iter().map(|_| Cause::SlotKept)), "{:#?}", result.violations);
+    }
+}
+
+/// More STARTs over each of two streams than there are slots.
+const TURNS: &str = "load = { workers = 2, iterations = 2 }\nlength = { min = 5, max = 7 }\n\
+    contexts = { common = 6, rare = 0, rare_probability = 0 }\npatterns.common = { shared-stream = 1 }\n\
+    claims.slots-in-turn = 20";
+
+#[test]
+fn slots_that_are_given_in_turn_accuse_nobody() {
+    for model in [DIRECT, OLDEST, IMPLICIT, "decoupled_sequence_int32"] {
+        let _simulation = Simulation::begin();
+        let server = reference_server(models(), &[]);
+        let result = run_on(&server, model, TURNS);
+        assert_eq!(result.violations, [], "{model}");
+        let in_turn = result.tally.reached.of(Claim::SlotsInTurn);
+        assert!(in_turn >= 20, "{model}: {in_turn}");
+    }
+}
+
+#[test]
+fn a_slot_that_is_given_out_of_turn_once_is_found() {
+    for model in [DIRECT, OLDEST, "decoupled_sequence_int32"] {
+        for fault in [Fault::BacklogOrder, Fault::StarveBacklog] {
+            let _simulation = Simulation::begin();
+            let server = reference_server(models(), &[Planted::once(fault, 20)]);
+            let result = run_on(&server, model, TURNS);
+            assert_eq!(server.committed(fault), 1, "{model}, {fault}");
+            let found: Vec<_> = result.violations.iter().map(|its| (its.kind, its.explanations[0].cause)).collect();
+            assert!(!found.is_empty(), "{model}, {fault}");
+            assert!(found.iter().all(|its| *its == (SlotOutOfTurn, Cause::Starvation)), "{model}, {fault}: {found:?}");
+        }
     }
 }
 

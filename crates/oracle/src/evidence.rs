@@ -320,6 +320,22 @@ pub enum Evidence {
         #[serde(rename = "free_us", with = "workload::micros::OfMs")]
         free_ms: u64,
     },
+    /// `slot-out-of-turn`: a START waited for a slot while a START behind it got one. Times are in ms since it was sent.
+    PassedOver {
+        /// The correlation ID of the START behind it.
+        by: CorrelationId,
+        /// How many slots there are.
+        slots: usize,
+        /// When that START was sent.
+        #[serde(rename = "sent_us", with = "workload::micros::OfMs")]
+        sent_ms: u64,
+        /// When that START was answered.
+        #[serde(rename = "passed_us", with = "workload::micros::OfMs")]
+        passed_ms: u64,
+        /// Then other sequences had every slot.
+        #[serde(rename = "waited_us", with = "workload::micros::OfMs")]
+        waited_ms: u64,
+    },
     /// `slot-leak`: fewer sequences could be open at a time than the model has slots.
     SlotsLeaked {
         /// How many slots the model has.

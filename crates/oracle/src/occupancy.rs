@@ -9,6 +9,7 @@ mod merge;
 mod offered;
 mod seating;
 mod seats;
+mod turns;
 mod wait;
 mod withheld;
 
@@ -20,6 +21,7 @@ use self::{
     merge::Merge,
     offered::{Has, Offer},
     seats::Visit,
+    turns::{Queuer, Turn, Turns},
     withheld::{Share, Shares, Withheld},
 };
 pub use self::{
@@ -36,7 +38,7 @@ use workload::{
     model::Batching,
     plan::correlation_id,
     scenario::Scenario,
-    sequence::{Pattern, RequestId, Special, Step},
+    sequence::{Pattern, RequestId, Special, Step, Trait},
 };
 
 /// How the slots of a run are taken.
@@ -58,6 +60,10 @@ pub struct Occupancy {
     board: Board,
     /// By context; none where the check of free slots is off: the idle limit is unknown, the server changes, or entries are missing.
     shares: Option<Vec<Share>>,
+    /// By context: what says something of the order of the backlog.
+    queuers: Vec<Queuer>,
+    /// Whether IDs shared a stream: without that nothing is known of the order.
+    share_streams: bool,
     /// How much is known to have been done to the server; none where entries are missing, which may have told it.
     disturbed: Option<u32>,
     /// Whether the entries' times are those of one clock; else nothing is violated by their order.
@@ -117,6 +123,7 @@ enum Move {
     Disturbed,
     /// What it may have of the slots.
     Shares(Shares),
+    Turns(Turn),
 }
 
 /// What a request of a context gives rise to.
@@ -156,7 +163,14 @@ impl Occupancy {
             haves: Merge::default(),
             offer: Offer::new(slots, batching, contexts),
             shares: is_steady.then(|| vec![Share::default(); contexts]),
-            board: Board::new(slots, contexts, Withheld::new(slots, idle, nanos(scenario.limits.step_ms.duration()))),
+            queuers: vec![Queuer::default(); contexts],
+            share_streams: false,
+            board: Board::new(
+                slots,
+                contexts,
+                Withheld::new(slots, idle, nanos(scenario.limits.step_ms.duration())),
+                Turns::new(slots, idle),
+            ),
         }
     }
 
@@ -196,21 +210,29 @@ impl Occupancy {
             self.disturbed = self.disturbed.map(|_| context.disturbed);
             its = Some(Move::Disturbed);
         }
-        for its in visit.map(Move::Visits).into_iter().chain(its).chain(share) {
+        self.share_streams |= matches!(&entry.what, EventKind::Sent(step) if step.pattern.has(Trait::SharesStream));
+        let turn = self.queuers[index as usize].take(entry, self.straggling).filter(|_| self.share_streams);
+        // Who had a slot before, and not this ID, matters to its turn.
+        let (asks, begins) = if matches!(turn, Some(Turn::Asks(_))) { (turn, None) } else { (None, turn) };
+        let moves = begins.map(Move::Turns).into_iter().chain(visit.map(Move::Visits)).chain(its).chain(share);
+        for its in moves.chain(asks.map(Move::Turns)) {
             self.moves.add(entry.at, index, its);
         }
         self.make(false);
     }
 
-    /// Steps that were executed in a slot that another sequence certainly had, and sequences that were executed although they
-    /// waited beyond their time limit, since the last time.
+    /// Steps that were executed in a slot that another sequence certainly had, STARTs that waited while a later one got a slot, and
+    /// sequences that were executed although they waited beyond their time limit, since the last time.
     pub fn violations(&mut self) -> Vec<Violation> {
         let (shown, overdue) = (take(&mut self.board.seats.shown), take(&mut self.board.full.overdue));
+        let passed_over = take(&mut self.board.turns.found);
         if !self.has_one_clock {
             return Vec::new();
         }
-        let intrusions = shown.iter().map(|its| its.accusation(|context| self.place(context).correlation_id));
-        intrusions.chain(overdue).map(|accusation| self.violation(accusation)).collect()
+        let id = |context| self.place(context).correlation_id;
+        let intrusions = shown.iter().map(|its| its.accusation(id));
+        let out_of_turn = passed_over.iter().map(|its| its.accusation(self.board.slots(), id));
+        intrusions.chain(out_of_turn).chain(overdue).map(|accusation| self.violation(accusation)).collect()
     }
 
     /// A START that waited although no sequence of the run had one of the slots. Another client may have had it.
@@ -270,6 +292,7 @@ impl Occupancy {
         self.contexts.fill(Context::default());
         (self.disturbed, self.shares) = (None, None);
         self.board.forget();
+        self.board.turns.give_up();
         self.offer.forget();
     }
 
@@ -340,7 +363,8 @@ impl Context {
             }
             EventKind::Answered(request, _, seen) => {
                 self.unanswered = self.unanswered.saturating_sub(1);
-                if let Some((_, sent_at)) = self.start.take_if(|(start, _)| start == request) {
+                // Where a step behind START was executed, START was. Its response may still be held back on its stream.
+                if let Some((_, sent_at)) = self.start.take_if(|(start, _)| start.sequence == request.sequence) {
                     self.until = sent_at.saturating_add(idle);
                     self.has_slot = !self.may_be_ended;
                     let is_certain = self.has_slot && !self.is_spread && sent_at >= self.unclear_until;

@@ -72,6 +72,8 @@ workload::table! {
         SlotLeak = "slot-leak";
         /// A START waited for a slot although one was free.
         SlotWithheld = "slot-withheld";
+        /// A START waited for a slot while a START behind it got one.
+        SlotOutOfTurn = "slot-out-of-turn";
         /// After the run more sequences could be open at a time than the model has slots.
         SlotReleasedTwice = "slot-released-twice";
         /// After the run no idle sequence was ended, however long its idle limit had passed.

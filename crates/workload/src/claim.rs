@@ -98,6 +98,11 @@ table! {
             &[Deadline],
             "the step under way has to be executing when its deadline passes: sending.window = 1, or calls"
         );
+        /// Two STARTs of one stream waited while other sequences certainly had every slot, and the one that was sent first had its slot first.
+        SlotsInTurn = "slots-in-turn", Row(
+            &[SharedStream],
+            "the workers' common IDs, here {workers} times contexts.common, have to be more than the model has slots, here {slots}"
+        );
     }
 }
 

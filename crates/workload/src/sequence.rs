@@ -14,7 +14,7 @@ pub use self::{
     id::{CorrelationId, IdForm, WireId},
     pattern::{Pattern, STEADY_STEPS, Shape, Trait},
 };
-use crate::number::Number;
+use crate::{number::Number, said::is_default};
 
 /// The most answers that a server can send over a narrow connection while the client reads nothing.
 pub const UNREAD_MAX: u32 = 4;
@@ -43,6 +43,9 @@ impl fmt::Display for Special {
 /// A run of steps on one correlation ID, from a START to an END unless one of them is left out on purpose.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sequence {
+    /// Which of the worker's contexts has its ID, counted from the conversation's own.
+    #[serde(skip_serializing_if = "is_default")]
+    pub id: u32,
     /// Whether the first step carries START.
     pub start: bool,
     /// Whether the last step carries END.
@@ -250,8 +253,7 @@ mod tests {
     #[test]
     fn steps_with_a_flaw_carry_the_flags_of_the_next_one_that_has_none() {
         let flaws = [0, 2, 3].map(|step| (step, Flaw::IdZero)).into();
-        let sequence =
-            Sequence { start: true, end: true, values: vec![1; 5], elements: Vec::new(), flaws, think_ms: Vec::new() };
+        let sequence = Sequence { start: true, end: true, values: vec![1; 5], flaws, ..Sequence::default() };
         let carried: Vec<_> = (0..5).map(|step| sequence.flags(step)).collect();
         assert_eq!(carried, [(true, false), (true, false), (false, true), (false, true), (false, true)]);
         let one = Sequence { values: vec![1], flaws: BTreeMap::new(), ..sequence };

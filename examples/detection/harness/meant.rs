@@ -70,7 +70,7 @@ pub const MEANT: &[(&str, &[Fault])] = &[
             SurplusResponse,
         ],
     ),
-    ("slot-exhaustion", &[LeakSlotAtEnd, BacklogOrder, HangInstance]),
+    ("slot-exhaustion", &[LeakSlotAtEnd, HangInstance]),
     ("rapid-cycling", &[KeepState, StartMissing, EndMissing, RejectStart]),
     ("interleaved-timeouts", &[LeakSlotAtIdle, ReadySpurious, ClockFromStart]),
     ("connection-drops", &[LeakSlotAtDisconnect, LoseFinalResponses, LeakSlotAtCancel]),
@@ -80,7 +80,7 @@ pub const MEANT: &[(&str, &[Fault])] = &[
     ("correlation-id-pairs", &[CutIds, FoldIds]),
     ("correlation-id-pairs-text", &[FoldTexts]),
     ("ordering", &[OutOfOrder, SwapResponses, ExecuteTwice, EndBeforeLast]),
-    ("starvation", &[StarveBacklog, SlowExecution]),
+    ("starvation", &[SlowExecution]),
     ("backlog", &[ExtraSlot, ReaperLivelock]),
     ("slot-reuse", &[DoubleRelease, SwapStates, StateOfAnotherSlot, StateNotSaved]),
     ("idle-boundary", &[ReapEarly, NeverReap, ClockFromStart]),
@@ -92,6 +92,7 @@ pub const MEANT: &[(&str, &[Fault])] = &[
     ("mixed-transports", &[WrongErrorCode, WrongRequestId, StateNotSaved]),
     ("cancellation", &[LeakSlotAtCancel]),
     ("deadlines", &[RedoCancelled, LeakSlotAtCancel]),
+    ("backlog-order", &[StarveBacklog, BacklogOrder]),
     ("cancel-restart", &[OrphanAtCancel]),
 ];
 

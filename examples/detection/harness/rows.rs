@@ -24,6 +24,7 @@ pub enum Scene {
     Crowd,
     Unusual,
     Waits,
+    Turns,
     Ends,
     Pairs,
     Alike,
@@ -41,6 +42,7 @@ impl Scene {
         Self::Crowd,
         Self::Unusual,
         Self::Waits,
+        Self::Turns,
         Self::Ends,
         Self::Pairs,
         Self::Alike,
@@ -58,6 +60,7 @@ impl Scene {
             Self::Crowd => "crowd",
             Self::Unusual => "unusual",
             Self::Waits => "waits",
+            Self::Turns => "turns",
             Self::Ends => "ends",
             Self::Pairs => "pairs",
             Self::Alike => "alike",
@@ -70,7 +73,7 @@ impl Scene {
     pub fn idle_limit(self) -> Duration {
         match self {
             // What keeps a slot thinks between its steps, and has to be certain to keep it on a busy machine, too.
-            Self::Waits => Duration::from_millis(400),
+            Self::Waits | Self::Turns => Duration::from_millis(400),
             _ => IDLE_LIMIT,
         }
     }
@@ -90,6 +93,7 @@ impl Scene {
             Self::Crowd => include_str!("../../../scenarios/detection/crowd.toml"),
             Self::Unusual => include_str!("../../../scenarios/detection/unusual.toml"),
             Self::Waits => include_str!("../../../scenarios/detection/waits.toml"),
+            Self::Turns => include_str!("../../../scenarios/detection/turns.toml"),
             Self::Ends => include_str!("../../../scenarios/detection/ends.toml"),
             Self::Pairs => include_str!("../../../scenarios/detection/pairs.toml"),
             Self::Alike => include_str!("../../../scenarios/detection/alike.toml"),
@@ -181,9 +185,6 @@ impl Row {
             }
             Fault::LeakMemory if !always => Some("a server's memory goes up and down by more than 1 MiB"),
             Fault::GoAway => Some("lawful: what was under way is finished, and the client connects again"),
-            Fault::StarveBacklog | Fault::BacklogOrder if !always => {
-                Some("one sequence begins some ms later than it might have, within the longest lawful wait")
-            }
             _ => None,
         }
     }
@@ -314,8 +315,8 @@ rows! {
     ExpireEarly DIRECT Unusual SELDOM => SpuriousTimeout, &[ExpiredEarly];
     IgnoreTimeout DIRECT Waits SELDOM => MissingTimeout, &[ExpiryMissing];
     // Where all wait nobody shows that there is a slot for who comes later.
-    StarveBacklog DIRECT Crowd SEQUENCES 8 => Lost, &[Starvation], always &[SlotLeak];
-    BacklogOrder DIRECT Crowd SEQUENCES 8 => Lost, &[Starvation];
+    StarveBacklog DIRECT Turns SEQUENCES => SlotOutOfTurn, &[Starvation], always &[SlotLeak];
+    BacklogOrder DIRECT Turns SEQUENCES => SlotOutOfTurn, &[Starvation];
     // An instance that does nothing for longer than an answer is waited for.
     HangInstance DIRECT Base STEPS => Lost, &[Stall, ServerHang], always &[ServerHang];
     SlowExecution DIRECT Base STEPS => Lost, &[Stall, ServerHang], always &[ServerHang];

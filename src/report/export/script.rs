@@ -35,6 +35,10 @@ pub(super) struct Calls<'f> {
     tables: Option<&'f mut Tables>,
     open: BTreeMap<(u32, Lane), Open>,
     expecting: BTreeMap<u32, Expecting>,
+    /// Where an ID's steps but its STARTs went last, by the conversation's context and the ID.
+    own_lanes: BTreeMap<(u32, u32), Lane>,
+    /// The contexts that have steps on streams of another one.
+    guests: BTreeSet<(u32, Lane)>,
     fresh: u32,
     /// Those of streams, in the order in which they are opened.
     connections: Vec<String>,
@@ -66,6 +70,8 @@ impl<'f> Calls<'f> {
             tables,
             open: BTreeMap::new(),
             expecting: BTreeMap::new(),
+            own_lanes: BTreeMap::new(),
+            guests: BTreeSet::new(),
             fresh: 0,
             connections: Vec::new(),
             lines: Vec::new(),
@@ -114,6 +120,9 @@ impl<'f> Calls<'f> {
 
     fn act(&mut self, conversation: &Conversation, act: Act) {
         let context = conversation.context;
+        if conversation.pattern.has(Trait::SharesStream) {
+            self.wait_for_the_id(context, act);
+        }
         match act {
             // The calls do not tell reading from resting.
             Act::Pause { us } | Act::StopReading { us } => {
@@ -140,7 +149,7 @@ impl<'f> Calls<'f> {
     }
 
     fn send(&mut self, conversation: &Conversation, stream: (u32, Lane), act: Act) {
-        let Act::Send { start, end, value: sent, elements, step, special, .. } = act else { return };
+        let Act::Send { id, start, end, value: sent, elements, step, special, .. } = act else { return };
         if special == Some(Special::Flaw(Flaw::IdOfOtherType)) {
             self.lines
                 .push("# Here the client sent a step with the correlation ID true; tritonclient cannot.".to_owned());
@@ -154,12 +163,14 @@ impl<'f> Calls<'f> {
         }
         // What was sent as calls goes out one by one here, too.
         if let Window::Steps(most) = self.sending.window()
+            && !conversation.pattern.has(Trait::SharesStream)
             && !(conversation.pattern.has(Trait::Queues) && self.sending.transport().is_stream())
         {
             self.wait(stream, most.get() - 1);
         }
         let number = self.failure.arithmetic.number(sent).of_elements(elements);
-        let due = self.expecting(stream.0).send(stream.1, Sent { start, end, value: number, special });
+        let sent = Sent { start, end, value: number, special };
+        let due = self.expecting_of(stream, id).send(stream.1, sent);
         let accused = self.failure.accused.filter(|accused| {
             let its = (accused.step, accused.value.value());
             conversation.accused && its == (step, number.value())
@@ -194,7 +205,12 @@ impl<'f> Calls<'f> {
             self.needs.insert("within");
             self.flag(&format!("client_timeout={}", seconds(us.get().into())))
         });
-        let arguments = [Some(value), is_start, is_end, expected, special, within];
+        let other = (id > 0).then(|| format!("sequence_id={}", self.id(stream.0 + id)));
+        let other = other.map(|other| {
+            self.needs.insert("own-id");
+            self.flag(&other)
+        });
+        let arguments = [Some(value), is_start, is_end, other, expected, special, within];
         let arguments: Vec<_> = arguments.into_iter().flatten().collect();
         let seen_here = if accused.is_some() { "  # the violation was seen here" } else { "" };
         let all = arguments.join(", ");
@@ -348,6 +364,10 @@ impl<'f> Calls<'f> {
         let Some(open) = self.open.get_mut(&stream).filter(|open| open.unanswered > most) else { return };
         open.unanswered = most;
         self.expecting(stream.0).take(stream.1, most as usize);
+        // Which of the other IDs' responses are still to come is not counted.
+        for context in self.guests(stream).into_iter().filter(|_| most == 0) {
+            self.expecting(context).take(stream.1, 0);
+        }
         if most > 0 {
             self.needs.insert("leaves");
         }
@@ -369,6 +389,10 @@ impl<'f> Calls<'f> {
         self.wait(stream, 0);
         let Some(open) = self.open.remove(&stream) else { return };
         self.expecting(stream.0).close(stream.1);
+        for context in self.guests(stream) {
+            self.expecting(context).close(stream.1);
+            self.guests.remove(&(context, stream.1));
+        }
         match (open.by.is_stream(), open.is_half_closed) {
             (true, true) => self.call(stream, "closing.join()"),
             (true, false) => self.call(stream, "stop_stream()"),
@@ -389,6 +413,10 @@ impl<'f> Calls<'f> {
     fn cut(&mut self, stream: (u32, Lane), resets: bool) {
         let Some(open) = self.open.remove(&stream) else { return };
         self.expecting(stream.0).cut(stream.1);
+        for context in self.guests(stream) {
+            self.expecting(context).cut(stream.1);
+            self.guests.remove(&(context, stream.1));
+        }
         if !open.by.is_stream() {
             self.needs.insert("cancel-calls");
             if open.by == Transport::GrpcUnary {
@@ -411,8 +439,36 @@ impl<'f> Calls<'f> {
         }
     }
 
+    /// The other contexts that have steps on a stream.
+    fn guests(&self, (context, lane): (u32, Lane)) -> Vec<u32> {
+        let guests = self.guests.iter().filter(|(guest, its)| *its == lane && *guest > context);
+        guests.map(|(guest, _)| *guest).collect()
+    }
+
     fn call(&mut self, (context, Lane(lane)): (u32, Lane), call: &str) {
         self.lines.push(format!("stream_{context}_{lane}.{call}"));
+    }
+
+    /// Before a step of an ID that shares a stream, its earlier steps are answered, but for its START where this is the step behind it. The
+    /// stream of the STARTs holds others that may wait for slots, so the script waits on that of the other steps.
+    fn wait_for_the_id(&mut self, context: u32, act: Act) {
+        let Act::Send { id, lane, step, .. } = act else { return };
+        if let Some(lane) = self.own_lanes.get(&(context, id)).copied().filter(|_| step != 1) {
+            self.wait((context, lane), 0);
+        }
+        if step > 0 {
+            self.own_lanes.insert((context, id), lane);
+        }
+    }
+
+    /// What is expected of an ID's steps on a stream, which may be that of another ID.
+    fn expecting_of(&mut self, (context, lane): (u32, Lane), id: u32) -> &mut Expecting {
+        let is_new = id > 0 && self.guests.insert((context + id, lane));
+        let expecting = self.expecting(context + id);
+        if is_new {
+            expecting.open(lane);
+        }
+        expecting
     }
 
     fn expecting(&mut self, context: u32) -> &mut Expecting {

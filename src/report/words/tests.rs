@@ -218,6 +218,7 @@ fn all() -> Vec<(ViolationKind, Evidence)> {
         (Kind::StreamNotClosed, Evidence::StillOpen),
         (Kind::MissingTimeout, Evidence::Overdue { limit_ms: 100, answered_ms: 250, waited_ms: 200 }),
         (Kind::SlotWithheld, Evidence::Withheld { holders: 1, slots: 2, answered_ms: 2001, free_ms: 2000 }),
+        (Kind::SlotOutOfTurn, Evidence::PassedOver { by: id(9), slots: 2, sent_ms: 3, passed_ms: 11, waited_ms: 12 }),
         (Kind::SlotLeak, leaked(unanswered(None))),
         (Kind::SlotLeak, leaked(unanswered(Some(1)))),
         (Kind::SlotLeak, leaked(Leak::NotHandedOn { waited_ms: 900 })),

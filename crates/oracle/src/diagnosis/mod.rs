@@ -187,6 +187,7 @@ impl Question<'_> {
             Kind::SlotReleasedTwice if self.known.keyed_by_id => seen(&[Cause::SharedState, Cause::ExtraSlot]),
             Kind::SlotReleasedTwice => seen(&[Cause::ExtraSlot, Cause::SharedState]),
             Kind::SlotWithheld => seen(&[Cause::SlotKept, Cause::EndNotTold]),
+            Kind::SlotOutOfTurn => seen(&[Cause::Starvation]),
             Kind::MissingReap => seen(&[Cause::MissingReap]),
             Kind::PendingLeft => seen(&[Cause::SlotLeak, Cause::Starvation]),
             Kind::NotReady | Kind::MemoryGrowth => Vec::new(),

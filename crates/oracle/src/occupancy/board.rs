@@ -6,6 +6,7 @@ use super::{
     Move,
     full::Full,
     seats::Seats,
+    turns::Turns,
     wait::{Held, Holds, Waited},
     withheld::Withheld,
 };
@@ -28,6 +29,7 @@ pub(super) struct Board {
     pub(super) full: Full,
     holds: Holds,
     pub(super) withheld: Withheld,
+    pub(super) turns: Turns,
     pub(super) longest: Option<Waited>,
     /// How often a sequence that had a slot may have been ended by the client.
     left: u64,
@@ -36,8 +38,12 @@ pub(super) struct Board {
 
 impl Board {
     /// Of so many slots and contexts.
-    pub(super) fn new(slots: usize, contexts: usize, withheld: Withheld) -> Self {
-        Self { slots, until: vec![None; contexts], waits: vec![None; contexts], withheld, ..Self::default() }
+    pub(super) fn new(slots: usize, contexts: usize, withheld: Withheld, turns: Turns) -> Self {
+        Self { slots, until: vec![None; contexts], waits: vec![None; contexts], withheld, turns, ..Self::default() }
+    }
+
+    pub(super) fn slots(&self) -> usize {
+        self.slots
     }
 
     /// How many sequences certainly have a slot.
@@ -77,6 +83,7 @@ impl Board {
             Move::MayWaitUntil(deadline) => self.full.may_wait_until(context, deadline),
             Move::Forgoes => self.full.asks(context, None),
             Move::Shares(its) => self.withheld.take(its, context, at),
+            Move::Turns(its) => self.turns.take(its, context, self.certain.len(), at, &mut self.claims),
             Move::Visits(visit) => self.seats.visited(context, visit, at),
             Move::Starts(until, slot, pattern) => {
                 self.full.starts(context, at);
@@ -107,6 +114,7 @@ impl Board {
             Move::Disturbed => {
                 self.forget();
                 self.full.give_up();
+                self.turns.give_up();
             }
             Move::Leaves => {
                 self.seats.leaves(context);
@@ -119,6 +127,7 @@ impl Board {
             self.claims.reach(Claim::AllSlotsBusy);
         }
         self.full.is(self.certain.len() >= slots, at);
+        self.turns.look(self.certain.len(), at);
     }
 
     fn stay(&mut self, context: u32, until: Nanos) {
@@ -152,6 +161,7 @@ impl Board {
 
     pub(super) fn forget(&mut self) {
         self.full.forget();
+        self.turns.forget();
         self.certain.clear();
         self.until.fill(None);
         self.waits.fill(None);

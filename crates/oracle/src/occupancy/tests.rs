@@ -29,7 +29,7 @@ fn story() -> Story {
 }
 
 fn story_of(slots: Option<u32>) -> Story {
-    let text = "load.workers = 4\ncontexts = { common = 1, rare = 0, rare_probability = 0 }";
+    let text = "load.workers = 4\ncontexts = { common = 3, rare = 0, rare_probability = 0 }";
     let scenario = Scenario::resolve(&Source::from_text("test", text), Overrides::default()).expect("a scenario");
     Story {
         occupancy: Occupancy::new(&scenario, (slots, BATCHING), Some(IDLE), Duration::from_millis(20)),
@@ -652,4 +652,179 @@ fn what_is_told_of_slots_and_waits_is_bounded() {
     let (seated, waiting) = seating(&mut story);
     assert_eq!((seated.len(), waiting.len()), (64, 16));
     assert_eq!(waiting[0], (Some(Pattern::Valid), 99), "the one that waits longest comes first");
+}
+
+/// Three IDs whose STARTs share a stream, before two slots.
+struct Queue {
+    story: Story,
+    sequences: u32,
+}
+
+impl Queue {
+    /// Two sequences have the slots, and all three IDs have had one before.
+    fn full() -> Self {
+        let mut queue = Self { story: story(), sequences: 0 };
+        for id in 0..3 {
+            let start = queue.start(id);
+            queue.answered(start);
+            queue.end(id);
+        }
+        queue.story.step(2, "START").step(3, "START");
+        queue
+    }
+
+    fn tell(&mut self, id: u32, what: EventKind) {
+        self.story.now += MS;
+        self.tell_at_once(id, what);
+    }
+
+    fn tell_at_once(&mut self, id: u32, what: EventKind) {
+        let (at, context) = (self.story.now, ContextId { worker: 0, context: id });
+        let entry = Entry { at, context, correlation_id: CorrelationId(NonZeroU64::MIN), lane: Lane(1), what };
+        self.story.occupancy.take(&entry);
+    }
+
+    fn send(&mut self, request: RequestId, start: bool, end: bool, special: Option<Special>) -> RequestId {
+        let step = Step { request, pattern: Pattern::SharedStream, start, end, value: 1.into(), of: 9, special };
+        self.tell(request.context, EventKind::Sent(step));
+        request
+    }
+
+    fn start(&mut self, id: u32) -> RequestId {
+        self.sequences += 1;
+        self.send(RequestId { worker: 0, context: id, sequence: self.sequences, step: 0 }, true, false, None)
+    }
+
+    /// A further step of the sequence that a START began.
+    fn behind(&mut self, start: RequestId, step: u32) -> RequestId {
+        self.send(RequestId { step, ..start }, false, false, None)
+    }
+
+    fn answered(&mut self, request: RequestId) -> &mut Self {
+        self.tell(request.context, EventKind::Answered(request, 1.into(), None));
+        self
+    }
+
+    fn end(&mut self, id: u32) {
+        let end = RequestId { worker: 0, context: id, sequence: self.sequences, step: 8 };
+        self.send(end, false, true, None);
+        self.answered(end);
+    }
+
+    /// The STARTs that were passed over.
+    fn out_of_turn(&mut self) -> Vec<RequestId> {
+        self.story.occupancy.conclude();
+        let found = self.story.occupancy.violations().into_iter();
+        let found = found.filter(|violation| violation.kind == ViolationKind::SlotOutOfTurn);
+        found.filter_map(|violation| violation.place?.request_id).collect()
+    }
+}
+
+#[test]
+fn a_start_that_waits_while_one_behind_it_has_a_slot_is_told() {
+    let mut queue = Queue::full();
+    let (first, second) = (queue.start(0), queue.start(1));
+    queue.story.step(2, "END");
+    // The other sequence and the second one have the slots.
+    queue.answered(second);
+    queue.story.step(3, "END");
+    queue.answered(first);
+    assert_eq!(queue.out_of_turn(), [first]);
+    assert_eq!(queue.story.occupancy.reached().of(Claim::SlotsInTurn), 0);
+
+    // The response to the second START is held back on the stream; that to the step behind it is not.
+    let mut queue = Queue::full();
+    let (first, second) = (queue.start(0), queue.start(1));
+    let behind = queue.behind(second, 1);
+    queue.story.step(2, "END");
+    queue.answered(behind);
+    queue.story.step(3, "END");
+    queue.answered(first);
+    assert_eq!(queue.out_of_turn(), [first]);
+
+    // It is never answered, and its stream does not end.
+    let mut queue = Queue::full();
+    let (first, second) = (queue.start(0), queue.start(1));
+    queue.story.step(2, "END");
+    queue.answered(second);
+    assert_eq!(queue.out_of_turn(), []);
+    queue.story.wait(1000).step(2, "START END");
+    assert_eq!(queue.out_of_turn(), [first]);
+}
+
+#[test]
+fn slots_that_are_given_in_turn_are_counted() {
+    let mut queue = Queue::full();
+    let (first, second) = (queue.start(0), queue.start(1));
+    queue.story.step(2, "END");
+    queue.answered(first);
+    queue.story.step(3, "END");
+    queue.answered(second);
+    assert_eq!(queue.out_of_turn(), []);
+    assert_eq!(queue.story.occupancy.reached().of(Claim::SlotsInTurn), 1);
+}
+
+#[test]
+fn a_start_that_may_have_its_slot_is_not_told() {
+    /// What happens between the end of a sequence and the responses to two STARTs, the later one first.
+    type Told = fn(&mut Queue, [RequestId; 2]);
+    let cases: [(&str, Told); 8] = [
+        ("two slots were released", |queue, _| _ = queue.story.step(3, "END")),
+        ("it may have had its slot, and lost it by the idle limit", |queue, [_, _]| {
+            queue.story.wait(500).step(3, "");
+            queue.story.wait(600).step(3, "").step(1, "START");
+        }),
+        ("its stream was cut", |queue, [first, _]| queue.tell(first.context, EventKind::Cut(Cut::ByNetwork))),
+        ("it was rejected", |queue, [first, _]| {
+            let (id, result) = (first.to_string(), Err("cancelled".to_owned()));
+            let received = workload::event::Received { id, result, code: None, outputs: 0 };
+            queue.tell(first.context, EventKind::Received(Box::new(received)));
+        }),
+        ("it may have ended", |queue, [first, _]| _ = queue.send(RequestId { step: 8, ..first }, false, true, None)),
+        ("the model was exchanged", |queue, [first, _]| {
+            queue.tell(first.context, EventKind::Disturbed(Disturbance::Begins));
+        }),
+        ("its client does not read", |queue, [first, _]| queue.tell(first.context, EventKind::StoppedReading(1000))),
+        ("there are more slots than are known", |queue, _| {
+            for worker in [1, 2] {
+                queue.story.step(worker, "START");
+            }
+        }),
+    ];
+    for (why, told) in cases {
+        let mut queue = Queue::full();
+        let (first, second) = (queue.start(0), queue.start(1));
+        queue.story.step(2, "END");
+        told(&mut queue, [first, second]);
+        queue.answered(second);
+        queue.story.step(3, "END");
+        queue.answered(first);
+        assert_eq!(queue.out_of_turn(), [], "{why}");
+    }
+}
+
+#[test]
+fn a_start_that_may_go_on_with_a_sequence_of_its_id_passes_nobody() {
+    // The second ID has a sequence without END, which may have a slot: its next START needs none.
+    let mut queue = Queue { story: story(), sequences: 0 };
+    let open = queue.start(1);
+    queue.answered(open);
+    queue.story.step(3, "START");
+    let (first, second) = (queue.start(0), queue.start(1));
+    queue.answered(second);
+    queue.story.step(3, "END");
+    queue.answered(first);
+    assert_eq!(queue.out_of_turn(), []);
+
+    // A START with a time limit may be taken out of the backlog before its error comes.
+    let mut queue = Queue::full();
+    queue.sequences += 1;
+    let limited = RequestId { worker: 0, context: 0, sequence: queue.sequences, step: 0 };
+    queue.send(limited, true, false, Some(Special::TimeoutUs(5)));
+    let second = queue.start(1);
+    queue.story.step(2, "END");
+    queue.answered(second);
+    queue.story.step(3, "END");
+    queue.answered(limited);
+    assert_eq!(queue.out_of_turn(), []);
 }

@@ -127,6 +127,11 @@ impl Share {
                 if ends && self.sequence == Some(request.sequence) {
                     self.sequence = None;
                 }
+                // The response to START may be held back on its stream when that of the step behind it comes over another one.
+                if let Some(start) = self.start.take_if(|start| start.sequence == request.sequence) {
+                    self.sequence = self.sequence.or((!ends).then_some(request.sequence));
+                    return Some(Shares::Got(start, if self.sequence.is_some() { at_rest(self) } else { 0 }));
+                }
                 let until = if self.sequence.is_some() { at_rest(self) } else { 0 };
                 if waited {
                     return Some(Shares::Got(*request, until));

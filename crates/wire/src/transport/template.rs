@@ -43,9 +43,25 @@ const EMPTY_FINAL: &str = "triton_enable_empty_final_response";
 #[derive(Clone, Debug)]
 pub struct RequestTemplate {
     pub(super) parts: Arc<Parts>,
+    id: Id,
+    /// The IDs of the worker's contexts, where a stream may carry steps of several.
+    others: Arc<[Id]>,
+}
+
+/// A correlation ID.
+#[derive(Clone, Debug)]
+struct Id {
     id: WireId,
-    /// The parameter with the ID, encoded.
-    sequence_id: Arc<[u8]>,
+    /// The parameter with it, encoded.
+    encoded: Arc<[u8]>,
+}
+
+impl Id {
+    fn new(id: WireId) -> Self {
+        let parameters = [parameter("sequence_id", id.clone().into())].into();
+        let encoded = ModelInferRequest { parameters, ..Default::default() }.encode_to_vec().into();
+        Self { id, encoded }
+    }
 }
 
 /// An input's name, and with its type as a request has it.
@@ -220,19 +236,31 @@ impl RequestTemplate {
             heads,
             place: http::path_of(&model.name, "/infer"),
         };
-        Self { parts: Arc::new(parts), sequence_id: encoded(&id), id }
+        Self { parts: Arc::new(parts), id: Id::new(id), others: Arc::default() }
     }
 
     /// The template of requests to the same model with another correlation ID.
     #[must_use]
     pub fn with_id(&self, id: WireId) -> Self {
-        Self { parts: Arc::clone(&self.parts), sequence_id: encoded(&id), id }
+        Self { parts: Arc::clone(&self.parts), id: Id::new(id), others: Arc::clone(&self.others) }
+    }
+
+    /// The same templates where a step has the ID of the template that its context is the number of.
+    #[must_use]
+    pub fn with_each_other(templates: Vec<Self>) -> Vec<Self> {
+        let others: Arc<[Id]> = templates.iter().map(|template| template.id.clone()).collect();
+        templates.into_iter().map(|template| Self { others: Arc::clone(&others), ..template }).collect()
+    }
+
+    /// The correlation ID of a step.
+    fn id_of(&self, step: &Step) -> &Id {
+        self.others.get(step.request.context as usize).unwrap_or(&self.id)
     }
 
     /// The correlation ID as a header has it: a number in decimal; of a text what a URL does not have as it is stands there as `%` and two
     /// digits, so that no two texts are the same.
     pub(super) fn id_in_a_header(&self) -> String {
-        match &self.id {
+        match &self.id.id {
             WireId::Number(number) => number.cast_unsigned().to_string(),
             WireId::Text(text) => utf8_percent_encode(text, NON_ALPHANUMERIC).to_string(),
         }
@@ -240,7 +268,7 @@ impl RequestTemplate {
 
     /// What the request that a step is says.
     pub(super) fn said(&self, step: &Step) -> Said<'_> {
-        let mut said = self.parts.said(&self.id, step);
+        let mut said = self.parts.said(&self.id_of(step).id, step);
         if let Some(flaw) = step.flaw() {
             said.spoil(flaw);
         }
@@ -277,7 +305,7 @@ impl RequestTemplate {
             buffer.put_slice(&ModelInferRequest { parameters: timeout, ..Default::default() }.encode_to_vec());
         }
         buffer.put_slice(&self.parts.same);
-        buffer.put_slice(&self.sequence_id);
+        buffer.put_slice(&self.id_of(step).encoded);
         buffer.put_slice(self.parts.flags(step));
         put_field(buffer, ID_TAG, id.as_bytes());
         match &self.parts.values {
@@ -299,12 +327,6 @@ impl RequestTemplate {
             }
         }
     }
-}
-
-/// The parameter with a correlation ID, encoded.
-fn encoded(id: &WireId) -> Arc<[u8]> {
-    let parameters = [parameter("sequence_id", id.clone().into())].into();
-    ModelInferRequest { parameters, ..Default::default() }.encode_to_vec().into()
 }
 
 impl Head {

@@ -1,9 +1,10 @@
-//! What a worker does in one iteration: the acts of a conversation, on one or more streams of one correlation ID.
+//! What a worker does in one iteration: the acts of a conversation, on one or more streams, of one correlation ID or several.
 
 mod text;
 mod transport;
 
 use std::{
+    collections::BTreeSet,
     num::{NonZeroU16, NonZeroU32},
     time::Duration,
 };
@@ -12,7 +13,10 @@ use serde::{Deserialize, Serialize};
 pub use text::parse_acts;
 pub use transport::Transport;
 
-use crate::sequence::{Pattern, Special};
+use crate::{
+    said::is_default,
+    sequence::{Pattern, Special},
+};
 
 /// One of the streams of a conversation, from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -78,6 +82,9 @@ pub enum Act {
     Send {
         /// The stream.
         lane: Lane,
+        /// Which of the worker's contexts has its ID, counted from the conversation's own.
+        #[serde(default, skip_serializing_if = "is_default")]
+        id: u32,
         /// The how-manieth sequence of the conversation it belongs to, from 0.
         sequence: u32,
         /// The step's index in its sequence.
@@ -161,6 +168,14 @@ impl Act {
         { *self }.lane_mut().copied()
     }
 
+    /// Which ID a step has, counted from the conversation's own; none where the act sends none.
+    pub fn id(&self) -> Option<u32> {
+        match self {
+            Self::Send { id, .. } => Some(*id),
+            _ => None,
+        }
+    }
+
     /// The same on another stream.
     pub fn on(mut self, other: Lane) -> Self {
         if let Some(lane) = self.lane_mut() {
@@ -236,6 +251,25 @@ impl Conversation {
             _ => None,
         });
         numbers.max().unwrap_or(0)
+    }
+
+    /// The worker's other contexts whose IDs it uses.
+    pub fn others(&self) -> BTreeSet<u32> {
+        let others = self.acts.iter().filter_map(Act::id).filter(|id| *id > 0);
+        others.map(|id| self.context.saturating_add(id)).collect()
+    }
+
+    /// The same with other numbers for the worker's contexts, which keep their order.
+    #[must_use]
+    pub fn with_contexts(mut self, number: impl Fn(u32) -> u32) -> Self {
+        let before = self.context;
+        self.context = number(before);
+        for act in &mut self.acts {
+            if let Act::Send { id, .. } = act {
+                *id = number(before.saturating_add(*id)) - self.context;
+            }
+        }
+        self
     }
 
     /// How long it does nothing in all, at the most.

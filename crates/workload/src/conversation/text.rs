@@ -1,6 +1,6 @@
 //! Acts as a person writes them.
 
-use std::{fmt, num::NonZeroU16};
+use std::{collections::BTreeMap, fmt, num::NonZeroU16};
 
 use super::{Act, Connection, Lane, Transport};
 use crate::{
@@ -9,8 +9,11 @@ use crate::{
     tensor::ELEMENTS_MAX,
 };
 
+/// The most IDs of one conversation that a person can name.
+const IDS_MAX: u32 = 1 << 16;
+
 impl fmt::Display for Act {
-    /// Such as `send 0 START 5`, `send 0 7 with batch-2`, `send 0 START 5 within 20000 us`, `send 0 5 in 16 elements`, `open 1 over own within 5000 us`, `await 1 <= 3`, `pause 20000 us`, `at 20000 us` or `cancel 0`.
+    /// Such as `send 0 START 5`, `send 0 7 with batch-2`, `send 0 START 5 within 20000 us`, `send 0 5 in 16 elements`, `send 0 5 for id 3`, `open 1 over own within 5000 us`, `await 1 <= 3`, `pause 20000 us`, `at 20000 us` or `cancel 0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Open { lane: Lane(lane), over, by, within_us } => {
@@ -18,12 +21,15 @@ impl fmt::Display for Act {
                 by.map_or(Ok(()), |by| write!(f, " by {by}"))?;
                 within_us.map_or(Ok(()), |us| write!(f, " within {us} us"))
             }
-            Self::Send { lane: Lane(lane), start, end, value, elements, special, .. } => {
+            Self::Send { lane: Lane(lane), id, start, end, value, elements, special, .. } => {
                 let start = if start { " START" } else { "" };
                 let end = if end { " END" } else { "" };
                 write!(f, "send {lane}{start}{end} {value}")?;
                 if elements > NonZeroU16::MIN {
                     write!(f, " in {elements} elements")?;
+                }
+                if id > 0 {
+                    write!(f, " for id {id}")?;
                 }
                 special.map_or(Ok(()), |special| write!(f, " {special}"))
             }
@@ -57,7 +63,7 @@ fn parse(text: &str) -> Result<Act, String> {
     act(&words).ok_or_else(|| {
         format!(
             "'{text}' is no act: write open LANE over own|fresh|neighbour|narrow|process [by TRANSPORT] [within N us], \
-             send LANE [START] [END] VALUE [in N elements] [with FLAW | within N us], await LANE [<= N], pause N us, at N us, stop-reading N us, \
+             send LANE [START] [END] VALUE [in N elements] [for id N] [with FLAW | within N us], await LANE [<= N], pause N us, at N us, stop-reading N us, \
              half-close LANE, close LANE, cancel LANE, reset LANE or kill LANE, where lanes are 0 to {}, transports are {} and flaws are {}",
             Lane::MAX - 1,
             Transport::NAMES.join(", "),
@@ -104,6 +110,10 @@ fn read(lane: &str) -> Option<Lane> {
 }
 
 fn send(lane: &str, said: &[&str], special: Option<Special>) -> Option<Act> {
+    let (said, id) = match said {
+        [said @ .., "for", "id", id] => (said, id.parse().ok().filter(|id| *id < IDS_MAX)?),
+        said => (said, 0),
+    };
     let is_sent = |elements: &NonZeroU16| usize::from(elements.get()) <= ELEMENTS_MAX;
     let (said, elements) = match said {
         [said @ .., "in", elements, "elements"] => (said, elements.parse().ok().filter(is_sent)?),
@@ -118,23 +128,26 @@ fn send(lane: &str, said: &[&str], special: Option<Special>) -> Option<Act> {
         _ => return None,
     };
     let value = value.parse::<Written>().ok()?.value();
-    Some(Act::Send { lane: read(lane)?, sequence: 0, step: 0, of: 0, start, end, value, elements, special })
+    Some(Act::Send { lane: read(lane)?, id, sequence: 0, step: 0, of: 0, start, end, value, elements, special })
 }
 
-/// Counts sequences, from one START to the next, and their steps. STARTs with a flaw begin the sequence of the one that follows.
+/// Counts sequences, for each ID from one START to the next, and their steps. STARTs with a flaw begin the sequence of the one that
+/// follows.
 pub(super) fn number(mut acts: Vec<Act>) -> Vec<Act> {
     let mut lengths: Vec<u32> = Vec::new();
-    let mut is_begun = true;
+    // By ID: its latest sequence, and whether a step of it had no flaw.
+    let mut latest: BTreeMap<u32, (usize, bool)> = BTreeMap::new();
     for act in &mut acts {
-        if let Act::Send { sequence, step, start, special, .. } = act {
-            if (*start && is_begun) || lengths.is_empty() {
+        if let Act::Send { id, sequence, step, start, special, .. } = act {
+            if latest.get(id).is_none_or(|(_, is_begun)| *start && *is_begun) {
+                latest.insert(*id, (lengths.len(), false));
                 lengths.push(0);
-                is_begun = false;
             }
-            is_begun |= !matches!(special, Some(Special::Flaw(_)));
-            let length = lengths.last_mut().expect("one was put there");
+            let (number, is_begun) = latest.get_mut(id).expect("one was put there");
+            *is_begun |= !matches!(special, Some(Special::Flaw(_)));
+            let length = &mut lengths[*number];
             (*step, *length) = (*length, *length + 1);
-            *sequence = u32::try_from(lengths.len() - 1).expect("there are fewer sequences than messages");
+            *sequence = u32::try_from(*number).expect("there are fewer sequences than messages");
         }
     }
     for act in &mut acts {

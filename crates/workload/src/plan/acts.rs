@@ -177,6 +177,7 @@ impl Script<'_> {
             }
             Pattern::Concurrent => self.submit_over(lanes),
             Pattern::SharedId => self.share_the_id(),
+            Pattern::SharedStream => self.share_the_stream(),
             Pattern::Valid
             | Pattern::ValidValid
             | Pattern::ValidNoEnd
@@ -302,6 +303,42 @@ impl Script<'_> {
         self.finish();
     }
 
+    /// Every ID's first START over one stream. Then one sequence after the other to its END, and behind that the next START of its ID. So each
+    /// START comes behind all that wait for a slot.
+    ///
+    /// A server answers the requests of a stream in their order, so a START that waits would hold back the responses of all that share
+    /// its stream. That is why an ID's other steps have a stream of their own, and why the first of them does not wait for the response
+    /// to START: its response tells that the sequence has a slot.
+    fn share_the_stream(&mut self) {
+        let sequences = self.iteration.sequences.len();
+        let ids = self.iteration.sequences.iter().map(|its| its.id).max().map_or(1, |last| last as usize + 1);
+        let own = |sequence: usize| Lane(2 + u8::try_from(sequence % ids).expect("there are few lanes"));
+        let lanes = (0..ids.min(sequences)).map(own);
+        for lane in [SECOND].into_iter().chain(lanes.clone()) {
+            self.open(lane, Connection::Own);
+        }
+        for first in 0..ids.min(sequences) {
+            self.send(SECOND, first, 0..1);
+        }
+        self.acts.push(Act::Pause { us: TAKEN_UP_US });
+        for first in 0..ids.min(sequences) {
+            self.send(own(first), first, 1..2);
+        }
+        for sequence in 0..sequences {
+            self.send(own(sequence), sequence, 2..self.steps(sequence));
+            let next = sequence + ids;
+            if next < sequences {
+                self.send(SECOND, next, 0..1);
+                self.acts.push(Act::Pause { us: TAKEN_UP_US });
+                self.send(own(next), next, 1..2);
+            }
+        }
+        for lane in lanes.chain([SECOND]) {
+            self.await_all(lane);
+            self.acts.push(Act::Close { lane });
+        }
+    }
+
     fn open(&mut self, lane: Lane, over: Connection) {
         self.acts.push(Act::Open { lane, over, by: None, within_us: None });
     }
@@ -323,7 +360,8 @@ impl Script<'_> {
     fn send(&mut self, lane: Lane, sequence: usize, steps: Range<u32>) {
         let of = self.steps(sequence);
         let its = &self.iteration.sequences[sequence];
-        for step in steps {
+        // A track may have fewer steps than the pattern asks for.
+        for step in steps.start..steps.end.min(of) {
             let before = step.checked_sub(1).and_then(|before| its.think_ms.get(before as usize));
             self.think(before.copied().unwrap_or(0));
             // The first one is due when the conversation is.
@@ -334,6 +372,7 @@ impl Script<'_> {
             let (start, end) = its.flags(step);
             self.acts.push(Act::Send {
                 lane,
+                id: its.id,
                 sequence: u32::try_from(sequence).expect("sequences are counted in 32 bits"),
                 step,
                 of,

@@ -11,7 +11,7 @@ use rand_distr::{Distribution as _, weighted::WeightedIndex};
 use serde::Serialize;
 
 use crate::{
-    conversation::Transport,
+    conversation::{Lane, Transport},
     inputs::Sent,
     said::is_default,
     scenario::{Length, Load, Millis, Population, Scenario, Sending, Weights},
@@ -81,6 +81,21 @@ const DEADLINES_MS: std::ops::RangeInclusive<u32> = 1..=30;
 /// The numbers of streams that one sequence is submitted over at once.
 const LANES: std::ops::RangeInclusive<u8> = 2..=4;
 
+/// How many sequences each ID of a shared stream has in one iteration.
+const SEQUENCES_OF_AN_ID: u32 = 8;
+/// The most IDs whose STARTs share a stream: each has one of the other lanes, and the conversation's first lane is its context's.
+const IDS_MAX: u32 = Lane::MAX as u32 - 2;
+
+/// How many sequences of one worker may be under way at a time: two, when a second one is sent behind the first one's END, or one on each
+/// ID of a shared stream.
+pub fn sequences_at_once(population: &Population) -> u32 {
+    if population.draws_any(Trait::SharesStream) { ids_of_a_stream(population).max(2) } else { 2 }
+}
+
+fn ids_of_a_stream(population: &Population) -> u32 {
+    population.contexts.common.clamp(1, IDS_MAX)
+}
+
 /// The most sequences of a burst.
 const BURST_MAX: u32 = 64;
 /// How many steps of a malformed sequence have a flaw, at the most; two may be drawn for one step.
@@ -143,7 +158,12 @@ impl WorkerPlan {
 
     /// The next iteration.
     pub fn next_iteration(&mut self) -> Iteration {
-        let (context, pattern) = self.draw_pattern();
+        let (mut context, pattern) = self.draw_pattern();
+        if pattern.has(Trait::SharesStream) {
+            // Its IDs are those of the first contexts.
+            context = 0;
+            self.has_no_sequence[..ids_of_a_stream(&self.population) as usize].fill(true);
+        }
         self.has_no_sequence[context as usize] = pattern.has(Trait::LeavesNone);
         let mut sequences: Vec<_> = pattern.shapes().iter().flat_map(|shape| self.draw_sequences(*shape)).collect();
         if let Some(elements) = self.population.values.elements {
@@ -256,6 +276,11 @@ impl WorkerPlan {
                 (0..sequences).map(|_| self.draw_step(true, true)).collect()
             }
             Shape::Flawed => vec![self.draw_flawed_sequence()],
+            Shape::EachId(least) => {
+                let ids = ids_of_a_stream(&self.population);
+                let draw = |number| Sequence { id: number % ids, ..self.draw_sequence(least, true) };
+                (0..ids * SEQUENCES_OF_AN_ID).map(draw).collect()
+            }
         }
     }
 

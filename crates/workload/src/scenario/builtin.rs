@@ -50,7 +50,8 @@ scenarios! {
     "mixed-transports"
     "cancellation"
     "cancel-restart"
-    "deadlines";
+    "deadlines"
+    "backlog-order";
     outside the suite:
     "long-sequences"
     "correlation-id-nul"

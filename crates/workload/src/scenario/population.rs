@@ -399,7 +399,9 @@ impl Population {
     /// The longest time from one step of a sequence to the next that the client takes by itself; none where it has no bound.
     pub fn longest_between_steps(&self) -> Option<Duration> {
         let Load { step_interval_ms, step_jitter_ms, .. } = self.load;
-        let thinking = Duration::from_millis(self.think.step_ms.most()?.into());
+        // A sequence of a shared stream waits for the steps of all the others.
+        let thinking = self.think.step_ms.most().filter(|_| !self.draws_any(Trait::SharesStream))?;
+        let thinking = Duration::from_millis(thinking.into());
         let paced = [step_interval_ms, step_jitter_ms].into_iter().flatten().map(Millis::duration);
         Some(paced.fold(thinking, Duration::saturating_add))
     }

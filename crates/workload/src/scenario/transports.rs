@@ -108,7 +108,10 @@ mod tests {
             .filter(|builtin| builtin.in_suite && why(builtin.name, Transport::Http).is_some())
             .map(|builtin| builtin.name)
             .collect();
-        assert_eq!(about_streams, ["connection-drops", "bad-network", "cancellation", "cancel-restart"]);
+        assert_eq!(
+            about_streams,
+            ["connection-drops", "bad-network", "cancellation", "cancel-restart", "backlog-order"]
+        );
         let told = why("connection-drops", Transport::GrpcUnary).expect("half-close is a stream's");
         assert_eq!(
             told,

@@ -1,10 +1,10 @@
 //! The patterns: what one iteration of a worker sends.
 
 use self::{
-    Shape::{Burst, EndOrNot, Exactly, Flawed, Open, Stray, Whole},
+    Shape::{Burst, EachId, EndOrNot, Exactly, Flawed, Open, Stray, Whole},
     Trait::{
-        Connects, ConnectsOften, Cuts, IsKilled, LeavesNone, MixesTransports, OfTriton, Queues, Restarts, SingleSteps,
-        Streams,
+        Connects, ConnectsOften, Cuts, IsKilled, LeavesNone, MixesTransports, OfTriton, Queues, Restarts, SharesStream,
+        SingleSteps, Streams,
     },
 };
 use super::UNREAD_MAX;
@@ -71,6 +71,8 @@ table! {
         MixedTransports = "mixed-transports", Row(&[Whole(2)], &[LeavesNone, Cuts, MixesTransports]);
         /// START … END, all but END within a client's deadline that may pass: what was executed all the same shows in the steps after it.
         Deadline = "deadline", Row(&[Whole(3)], &[Cuts, Connects]);
+        /// Sequences of several IDs: every START over one stream, all else over a stream of the ID's own, one sequence after the other.
+        SharedStream = "shared-stream", Row(&[EachId(3)], &[LeavesNone, Queues, Streams, SharesStream]);
     }
 }
 
@@ -97,6 +99,8 @@ pub enum Shape {
     Burst,
     /// START … END, in which some steps have a flaw.
     Flawed,
+    /// START … END on each of the worker's first IDs in turn, several times.
+    EachId(u32),
 }
 
 /// What some patterns have in common.
@@ -125,6 +129,9 @@ pub enum Trait {
     IsKilled,
     /// Its steps travel over every transport that the server speaks.
     MixesTransports,
+    /// Its sequences have several IDs, whose STARTs share one stream. An ID's START and the step behind it go out at once, and each other
+    /// step waits for the responses to those before it.
+    SharesStream,
 }
 
 impl Pattern {

@@ -136,7 +136,18 @@ impl<'r, R: Rng> Script<'r, R> {
         let elements = NonZeroU16::MIN.saturating_add(self.random.random_range(0..3));
         let sequence = self.sequence;
         self.sequence += 1;
-        self.acts.push(Act::Send { lane: Lane(lane), sequence, step: 0, of: 1, start, end, value, elements, special });
+        self.acts.push(Act::Send {
+            lane: Lane(lane),
+            id: 0,
+            sequence,
+            step: 0,
+            of: 1,
+            start,
+            end,
+            value,
+            elements,
+            special,
+        });
     }
 
     fn settle(&mut self, lane: u8) {

@@ -223,3 +223,28 @@ fn each_step_has_the_shape_of_its_own_elements() {
         }
     }
 }
+
+#[test]
+fn a_step_on_a_stream_that_ids_share_has_the_id_of_its_own_context() {
+    let template = RequestTemplate::of(&model(Datatype::Int32, vec![1, 1]), WireId::Number(7));
+    let others = [7, 8, 9].map(|id| template.with_id(WireId::Number(id)));
+    let shared = RequestTemplate::with_each_other(others.into());
+    let mut encoder = StepCodec::of_streams(shared[0].clone()).encoder();
+    for (context, id) in [(0, 7), (2, 9)] {
+        let request = RequestId { worker: 0, context, sequence: 0, step: 0 };
+        let step = Step {
+            request,
+            pattern: Pattern::SharedStream,
+            start: true,
+            end: false,
+            value: 1.into(),
+            of: 1,
+            special: None,
+        };
+        let mut bytes = Vec::new();
+        encoder.put(&step, &mut bytes);
+        let request = ModelInferRequest::decode(bytes.as_slice()).expect("a request");
+        let sent = request.parameters["sequence_id"].parameter_choice.clone();
+        assert_eq!(sent, Some(ParameterChoice::Int64Param(id)), "context {context}");
+    }
+}

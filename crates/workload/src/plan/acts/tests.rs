@@ -15,9 +15,8 @@ fn iteration(pattern: Pattern, twist: Option<Twist>) -> Iteration {
         start: true,
         end: true,
         values: (first..first + 4).collect(),
-        elements: Vec::new(),
         flaws: flaws(),
-        think_ms: Vec::new(),
+        ..Sequence::default()
     };
     Iteration {
         worker: 0,
@@ -144,6 +143,25 @@ fn start_is_within_the_deadline_or_not_and_end_is_not() {
         let done = done(&iteration(Pattern::Deadline, Some(twist)), Reuse::Pipelined, StreamLife::PerSequence);
         assert_eq!(done, expected, "{after}");
     }
+}
+
+#[test]
+fn the_starts_of_several_ids_share_a_stream_and_the_next_start_of_an_id_comes_behind_the_others() {
+    let twist = Twist { after: 2, pause_percent: 50, lanes: 3 };
+    let mut iteration = iteration(Pattern::SharedStream, Some(twist));
+    iteration.sequences = [(0, 10), (1, 20), (0, 30)]
+        .map(|(id, first)| Sequence {
+            id,
+            start: true,
+            end: true,
+            values: (first..first + 3).collect(),
+            ..Sequence::default()
+        })
+        .into();
+    assert_eq!(
+        done(&iteration, Reuse::Pipelined, StreamLife::PerSequence),
+        "o1Own o2Own o3Own 1:10 1:20 p2000 2:11 3:21 2:12 1:30 p2000 2:31 3:22 2:32 a2<=0 c2 a3<=0 c3 a1<=0 c1"
+    );
 }
 
 #[test]
