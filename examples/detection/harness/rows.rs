@@ -33,7 +33,7 @@ pub enum Scene {
 }
 
 impl Scene {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Base,
         Self::Stepwise,
         Self::Steady,
