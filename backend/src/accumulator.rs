@@ -10,7 +10,8 @@ use crate::{
     fault::Fault,
     model::Model,
     parameters::StateKey,
-    tensor::Number,
+    spec::State,
+    tensor::{Number, Tensor},
 };
 
 /// Sums that are kept in each of two generations; see [`Sums`].
@@ -35,16 +36,8 @@ pub(crate) struct Row {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct GivenState {
     pub(crate) total: Total,
-    /// The tensors, in the order of the configuration: each goes back in the same shape.
-    pub(crate) tensors: Vec<GivenTensor>,
-}
-
-/// A tensor of implicit state.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct GivenTensor {
-    pub(crate) shape: Vec<i64>,
-    /// How many elements it has, of which the first one counts.
-    pub(crate) elements: usize,
+    /// The tensors, in the order of the configuration: each goes back in the same shape, if that is not open.
+    pub(crate) tensors: Vec<Tensor>,
 }
 
 /// What a sequence has come to.
@@ -205,7 +198,7 @@ impl Accumulator {
     /// A sum of which no step was counted.
     fn total(&self, sum: Number) -> Total {
         let spec = &self.model.spec;
-        let count = spec.state.as_ref().and_then(|state| state.count.as_ref());
+        let count = spec.state.as_ref().and_then(State::count);
         Total { sum, count: count.map_or(spec.arithmetic, |count| count.arithmetic).zero() }
     }
 
@@ -214,15 +207,15 @@ impl Accumulator {
         let (spec, faults) = (&model.spec, &model.faults);
         let value = spec.arithmetic.sum(&row.elements);
         if spec.parameters.error_on == Some(value) {
-            return Err(Failure::internal(format!("the model takes no {}", shown(value))));
+            return Err(Failure::internal(format!("the model takes no {value}")));
         }
-        assert!(spec.parameters.panic_on != Some(value), "the input is {}, the value of panic_on_value", shown(value));
+        assert!(spec.parameters.panic_on != Some(value), "the input is {value}, the value of panic_on_value");
         if faults.happens(Fault::ModelError) {
             return Err(Failure::internal("a planted fault: this step is answered with an error"));
         }
         let before = self.before(row, mistaken);
         let times = self.times(value);
-        let counts = spec.state.as_ref().and_then(|state| state.count.as_ref()).map(|count| count.arithmetic);
+        let counts = spec.state.as_ref().and_then(State::count).map(|count| count.arithmetic);
         let total = (0..times).fold(before, |Total { sum, count }, _| Total {
             sum: spec.arithmetic.add(sum, value),
             count: counts.map_or(count, |arithmetic| arithmetic.add(count, arithmetic.integer(1))),
@@ -293,13 +286,6 @@ impl Accumulator {
             self.sums.set(key, kept);
         }
         None
-    }
-}
-
-fn shown(number: Number) -> String {
-    match number {
-        Number::Integer(number) => number.to_string(),
-        Number::Float(number) => number.to_string(),
     }
 }
 

@@ -35,9 +35,11 @@ faults! {
     ResetState "reset-state" "a step in the middle of a sequence finds its state reset";
     StaleState "stale-state" "START takes over the last state of the ID's previous sequence";
     SwapStates "swap-states" "two sequences of one batch exchange their states";
+    ExchangeStates "exchange-states" "of several states of a sequence the first two are read in each other's places";
     ExecuteTwice "execute-twice" "a step is executed twice";
     SkipStep "skip-step" "a step is answered and not executed";
     StateNotSaved "state-not-saved" "the implicit state that a step gives back is not kept";
+    StateHalfSaved "state-half-saved" "of several implicit states that a step gives back the last is not kept";
     StateOfAnotherSlot "state-of-another-slot" "a step gets the implicit state of another slot";
     StartMissing "start-missing" "the model is not told START";
     StartSpurious "start-spurious" "the model is told START in the middle of a sequence";

@@ -5,14 +5,14 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    accumulator::{Accumulator, GivenState, GivenTensor, Row, Step, Total},
+    accumulator::{Accumulator, GivenState, Row, Step, Total},
     boundary::{CorrelationId, Failure, InstanceHandle, Request, Span, caught, hang, now, sleep},
     controls::Told,
     fault::Fault,
     late::LateAnswers,
     model::Model,
     name::Name,
-    spec::{Seen, State, StateTensor},
+    spec::{Seen, State},
     tensor::{Datatype, Number, Output, Tensor},
 };
 
@@ -115,7 +115,9 @@ impl Instance {
         if flags.start && faults.happens(Fault::LeakMemory) {
             self.model.leak();
         }
-        let state = spec.state.as_ref().filter(|_| !is_padding).map(|state| self.given_state(request, state));
+        let goes_on = spec.controls.start.is_some() && !told.start;
+        let state = spec.state.as_ref().filter(|_| !is_padding);
+        let state = state.map(|state| self.given_state(request, state, goes_on));
         let state = state.transpose()?;
         self.mishear(slot, &mut told, is_padding, state.as_ref());
         if spec.parameters.check_controls {
@@ -132,25 +134,23 @@ impl Instance {
     }
 
     /// The implicit state that the server gives a request.
-    fn given_state(&self, request: &Request, state: &State) -> Result<GivenState, Failure> {
-        let given = state.tensors().map(|tensor| self.given_tensor(request, tensor));
-        let (numbers, tensors): (Vec<_>, Vec<_>) = given.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-        let sum = numbers[0];
-        let count = numbers.get(1).copied().unwrap_or(self.model.spec.arithmetic.zero());
-        Ok(GivenState { total: Total { sum, count }, tensors })
-    }
-
-    /// The number that the server kept in a state, and the tensor that it is in.
-    fn given_tensor(&self, request: &Request, state: &StateTensor) -> Result<(Number, GivenTensor), Failure> {
-        let name = &state.input;
-        let given = request.input(name)?;
-        if !state.may_be(&given.shape, self.model.spec.batches) {
-            let text = format!("the server gives it the shape {:?}, and its dims are {:?}", given.shape, state.dims());
-            return Err(of_tensor(name, &text));
+    fn given_state(&self, request: &Request, state: &State, goes_on: bool) -> Result<GivenState, Failure> {
+        let (spec, faults) = (&self.model.spec, &self.model.faults);
+        let tensors = state.tensors.iter().map(|tensor| request.input(&tensor.input));
+        let mut tensors = tensors.collect::<Result<Vec<_>, _>>()?;
+        if let [first, second, ..] = &tensors[..]
+            && goes_on
+            && first != second
+            && faults.happens(Fault::ExchangeStates)
+        {
+            tensors.swap(0, 1);
         }
-        let elements = state.arithmetic.kept(&given).map_err(|text| of_tensor(name, &text))?;
-        let number = *elements.first().ok_or_else(|| of_tensor(name, "it is empty"))?;
-        Ok((number, GivenTensor { shape: given.shape, elements: elements.len() }))
+        let numbers = state.read(&tensors, spec.batches, goes_on).map_err(|wrong| match wrong.tensor {
+            Some(place) => of_tensor(&state.tensors[place].input, &wrong.text),
+            None => Failure::invalid(wrong.text),
+        })?;
+        let count = state.count().map_or(spec.arithmetic.zero(), |_| numbers[1]);
+        Ok(GivenState { total: Total { sum: numbers[0], count }, tensors })
     }
 
     /// Takes the controls for something else, where that is planted.
@@ -211,13 +211,12 @@ impl Instance {
         let model = Arc::clone(&self.model);
         let spec = &model.spec;
         if let (Some(state), Some(given), Some(total)) = (&spec.state, &row.state, step.state) {
-            let numbers = [total.sum, total.count];
-            let tensors = state.tensors().zip(numbers).zip(&given.tensors).map(|((state, number), given)| {
-                let data = state.arithmetic.repeat(number, given.elements);
-                let tensor = Tensor { datatype: state.arithmetic.datatype(), shape: given.shape.clone(), data };
-                (state.output.clone(), tensor)
-            });
-            let mut states: Vec<_> = tensors.collect();
+            let after = state.after(total, &given.tensors, spec.batches);
+            let is_new = given.tensors.last() != after.last();
+            let mut states: Vec<_> = state.tensors.iter().map(|tensor| tensor.output.clone()).zip(after).collect();
+            if states.len() > 1 && is_new && !row.told.end && model.faults.happens(Fault::StateHalfSaved) {
+                states.pop();
+            }
             if spec.parameters.reverses_states {
                 states.reverse();
             }

@@ -21,4 +21,5 @@ mod model;
 mod name;
 mod parameters;
 mod spec;
+mod states;
 mod tensor;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::{
     fault::Planted,
-    spec::SEEN_OUTPUT,
+    spec::{Holds, SEEN_OUTPUT},
     tensor::{Arithmetic, Number},
 };
 
@@ -16,11 +16,12 @@ use crate::{
 const LONGEST_MS: f64 = 3_600_000.0;
 /// So many answers or executions at most come of one request.
 const MOST: u32 = 10_000;
-const KNOWN: [&str; 15] = [
+const KNOWN: [&str; 16] = [
     "execute_delay_ms",
     "sequence_stress_formula",
     "sequence_stress_controls",
     "sequence_stress_initial_state",
+    "sequence_stress_states",
     "sequence_stress_responses",
     "sequence_stress_iterations",
     "error_on_value",
@@ -80,6 +81,8 @@ pub(crate) struct Parameters {
     pub(crate) formula: Formula,
     /// What the state of a new sequence begins with; where the server keeps the state, what it gives.
     pub(crate) initial: Number,
+    /// What the states are that come after that of the sum.
+    pub(crate) states: Holds,
     /// How many answers a request gets, where the configuration says.
     pub(crate) responses: Option<u32>,
     /// How often a request is executed, where the configuration says.
@@ -138,6 +141,7 @@ impl Parameters {
             (_, 0) => Some(StateKey::Slot),
             _ => Some(StateKey::Corrid),
         };
+        let states = [Holds::Count, Holds::Copies][one_of("sequence_stress_states", "count", &["count", "copies"])?];
         let update_orders = ["declared", "reversed"];
         let reverses_states = one_of("state_update_order", update_orders[0], &update_orders)? == 1;
         let tells_controls = get("sequence_stress_controls");
@@ -148,6 +152,7 @@ impl Parameters {
             execution: milliseconds("execute_delay_ms", get("execute_delay_ms").unwrap_or("0"))?,
             formula,
             initial: number("sequence_stress_initial_state")?.unwrap_or(arithmetic.zero()),
+            states,
             responses: count("sequence_stress_responses", 0)?,
             iterations: count("sequence_stress_iterations", 1)?,
             error_on: number("error_on_value")?,

@@ -30,6 +30,8 @@ const SEEN: [(&str, Seen); 8] = [
 
 /// How often an iterative request is executed, where the configuration does not say.
 const ITERATIONS: u32 = 3;
+/// The most states that hold multiples of the sum: each order of them is looked at where something is wrong.
+const COPIES_MAX: usize = 4;
 /// The sizes of a tensor of one element, without the batch dimension.
 const ONE_ELEMENT: [i64; 1] = [1];
 /// Those of [`SEEN_OUTPUT`].
@@ -82,12 +84,20 @@ pub(crate) struct Corrid {
 /// State that the server keeps.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// That of the sum.
-    pub(crate) sum: StateTensor,
-    /// That of the number of steps, where there are two states.
-    pub(crate) count: Option<StateTensor>,
+    /// In the order in which the configuration has them: that of the sum, and what it holds besides.
+    pub(crate) tensors: Vec<StateTensor>,
+    pub(crate) holds: Holds,
     /// Whether a new sequence finds one; else what it finds is not defined.
     pub(crate) has_initial: bool,
+}
+
+/// What the states are that come after that of the sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    /// The number of steps, where there is a second one.
+    Count,
+    /// Multiples of the sum, by which a model sees whether all states are its sequence's own, and of one step.
+    Copies,
 }
 
 /// One state that the server keeps, each of whose elements is the same number.
@@ -115,9 +125,9 @@ impl StateTensor {
 }
 
 impl State {
-    /// The states, in the order in which the configuration has them.
-    pub(crate) fn tensors(&self) -> impl Iterator<Item = &StateTensor> {
-        [&self.sum].into_iter().chain(&self.count)
+    /// That of the number of steps, where there is one.
+    pub(crate) fn count(&self) -> Option<&StateTensor> {
+        self.tensors.get(1).filter(|_| self.holds == Holds::Count)
     }
 }
 
@@ -166,7 +176,7 @@ impl Spec {
             };
             check_dims(output, dims, input.reshape.is_some())?;
         }
-        let state = state(&batching.state, arithmetic.datatype())?;
+        let state = state(&batching.state, arithmetic.datatype(), parameters.states)?;
         let several = |wanted: Option<u32>, name: &str, may: bool, what: &str| match wanted {
             Some(_) if !may => Err(format!("parameter 'sequence_stress_{name}': the model is not {what}")),
             wanted => Ok(wanted),
@@ -205,12 +215,15 @@ impl Spec {
         if !self.is_oldest && self.controls.ready.is_none() {
             return missing("READY", "with Direct, the model could not tell a request from an idle slot");
         }
-        let count = self.state.as_ref().and_then(|state| state.count.as_ref());
+        let count = self.state.as_ref().and_then(State::count);
         if self.seen.contains(&Seen::Count) && count.is_none() {
             return Err(format!("output '{COUNT_OUTPUT}': the model has no second state, which it would tell"));
         }
-        if self.parameters.reverses_states && count.is_none() {
+        if self.parameters.reverses_states && self.state.as_ref().is_none_or(|state| state.tensors.len() < 2) {
             return Err("parameter 'state_update_order': the model has no two states".to_owned());
+        }
+        if self.parameters.states == Holds::Copies && self.state.is_none() {
+            return Err("parameter 'sequence_stress_states': the server keeps no state of this model".to_owned());
         }
         let formula = self.parameters.formula;
         if self.parameters.tells_controls && !self.seen.contains(&Seen::All) {
@@ -365,26 +378,32 @@ fn outputs(config: &[TensorConfig], result: Datatype, controls: &Controls) -> Re
     Ok((names, seen))
 }
 
-fn state(config: &[StateConfig], wanted: Datatype) -> Result<Option<State>, String> {
-    let (first, second) = match config {
-        [] => return Ok(None),
-        [first] => (first, None),
-        [first, second] => (first, Some(second)),
-        _ => return Err(format!("state: one or two are served, and there are {}", config.len())),
+fn state(config: &[StateConfig], wanted: Datatype, holds: Holds) -> Result<Option<State>, String> {
+    let Some((first, others)) = config.split_first() else { return Ok(None) };
+    let (most, in_words) = match holds {
+        Holds::Count => (2, "one or two are served"),
+        Holds::Copies => (COPIES_MAX, "one to four are served"),
     };
-    let sum = state_tensor(first)?;
-    let given = sum.arithmetic.datatype();
+    if config.len() > most {
+        return Err(format!("state: {in_words}, and there are {}", config.len()));
+    }
+    let tensors = config.iter().map(state_tensor).collect::<Result<Vec<_>, _>>()?;
+    let given = tensors[0].arithmetic.datatype();
     if given != wanted {
         return Err(format!("state '{}': it is {given} and has to be {wanted}, as the input is", first.input_name));
     }
     let has_initial = !first.initial_state.is_empty();
-    if let Some(second) = second.filter(|second| second.initial_state.is_empty() == has_initial) {
+    if let Some(other) = others.iter().find(|other| other.initial_state.is_empty() == has_initial) {
         return Err(format!(
-            "states '{}' and '{}': one of them has an initial_state; give it to both or to neither",
-            first.input_name, second.input_name
+            "states '{}' and '{}': one of them has an initial_state; give it to all or to none",
+            first.input_name, other.input_name
         ));
     }
-    Ok(Some(State { sum, count: second.map(state_tensor).transpose()?, has_initial }))
+    let is_open = |tensor: &&StateTensor| tensor.dims.iter().filter(|size| **size < 0).count() > 1;
+    if let Some(open) = tensors.iter().find(is_open).filter(|_| holds == Holds::Copies) {
+        return Err(format!("state '{}': one of its dims may be -1, and not several", open.input));
+    }
+    Ok(Some(State { tensors, holds, has_initial }))
 }
 
 fn state_tensor(state: &StateConfig) -> Result<StateTensor, String> {

@@ -75,6 +75,15 @@ pub(crate) enum Number {
     Float(f64),
 }
 
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(number) => number.fmt(f),
+            Self::Float(number) => number.fmt(f),
+        }
+    }
+}
+
 /// The arithmetic of one data type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arithmetic(Datatype);
@@ -124,6 +133,18 @@ impl Arithmetic {
             // Numbers of one arithmetic are of one kind.
             (one, _) => one,
         }
+    }
+
+    /// A number of any type so many times, in this type's arithmetic: of a whole number the low bits, and of another one the whole part.
+    #[expect(clippy::cast_possible_truncation, reason = "that is what the whole part is")]
+    pub(crate) fn times(self, number: Number, times: usize) -> Number {
+        let is_float = matches!(self.zero(), Number::Float(_));
+        let one = match number {
+            Number::Float(number) if is_float => Number::Float(self.round(number)),
+            Number::Float(number) => self.integer(number as i64),
+            Number::Integer(number) => self.integer(number),
+        };
+        (1..times).fold(one, |sum, _| self.add(sum, one))
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "that is what wrapping is")]

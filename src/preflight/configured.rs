@@ -46,6 +46,7 @@ fn from_settings(name: &str, settings: &Settings, hints: Hints, notes: &mut Vec<
         told_ids: settings.told_ids,
         batches: settings.batches,
         mixes_pipelined: mixes_pipelined(settings).map(Cow::Borrowed),
+        keeps_count: settings.keeps_count,
         ..Model::default()
     })
 }

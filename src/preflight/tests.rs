@@ -49,6 +49,7 @@ fn settings(parameters: &[(&str, &str)]) -> Settings {
         batching: Batching::default(),
         queue_delay: Duration::ZERO,
         implicit_state: false,
+        keeps_count: false,
         told_ids: ToldIds::None,
         told: Told::default(),
         batches: true,

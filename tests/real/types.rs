@@ -61,7 +61,7 @@ fn run(address: SocketAddr, model: &str, more: &str) -> Result<Summary, RunError
 
 /// What has a state of a fixed shape, or none, takes one element.
 fn takes_one_element(model: &str) -> bool {
-    model.starts_with("implicit") || model.starts_with("stateless")
+    ["implicit", "twin", "triple", "stateless"].iter().any(|family| model.starts_with(family))
 }
 
 /// What gets other than one answer to a request is not for this test.

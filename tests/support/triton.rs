@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use models::{Backend, Dtype, Extra, Form, Matrix, ModelOptions, Options};
+use models::{Backend, Dtype, Extra, Family, Form, Matrix, ModelOptions, Options};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use workload::endpoint::Endpoints;
@@ -31,6 +31,8 @@ const SHARED_SECONDS: &str = "14400";
 const EXIT_SECONDS: &str = "--server-arg=--exit-timeout-secs=2";
 /// Otherwise the server says that it is not ready while a model is being loaded.
 const READY_WITHOUT_MODELS: &str = "--server-arg=--strict-readiness=false";
+/// Models that are no models of `with-triton`, because real servers exchange their states.
+const CROSSED: [Family; 3] = [Family::TwinStateCrossed, Family::TripleStateCrossed, Family::DynaTripleStateCrossed];
 /// The tool's processes that run at a time: more would wait for the processor.
 const RUNS_AT_A_TIME: usize = 6;
 
@@ -61,7 +63,7 @@ pub fn text(output: &Output) -> String {
 /// A model of a test's own, which the test adds to a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Own<'a> {
-    /// The model of `with-triton` that it is like.
+    /// The model of `with-triton` that it is like, or of [`CROSSED`].
     pub like: &'a str,
     pub instances: u32,
     pub batch: u32,
@@ -101,7 +103,8 @@ impl<'a> Own<'a> {
             prefix: (backend == Backend::Python).then(|| "custom".into()),
             ..Options::default()
         };
-        let matrix = Matrix { backends: vec![backend], dtypes: vec![*dtype], forms: Form::of_tester(), options };
+        let forms = Form::of_tester().into_iter().chain(CROSSED.map(Form::of)).collect();
+        let matrix = Matrix { backends: vec![backend], dtypes: vec![*dtype], forms, options };
         let made = matrix.make().expect("the models can be made").models;
         let made = made.iter().find(|made| made.name == self.like).unwrap_or_else(|| panic!("no '{}'", self.like));
         let folder = repository.join(name);

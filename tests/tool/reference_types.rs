@@ -109,7 +109,8 @@ fn each_family_computes_with_each_type() {
                 if model.contains("decoupled") || model.contains("iterative") {
                     continue;
                 }
-                let expected = match (model.contains("stateless"), model.contains("dyna"), model.contains("implicit")) {
+                let is_implicit = model.contains("implicit") || model.contains("_state_");
+                let expected = match (model.contains("stateless"), model.contains("dyna"), is_implicit) {
                     (true, false, _) => [of.first_and_one, "1", "5"],
                     (true, true, _) => [of.first_and_one, "1", of.five_and_id],
                     (false, true, false) => [of.first, of.second, of.third_and_id],
@@ -123,7 +124,7 @@ fn each_family_computes_with_each_type() {
                 tried += 1;
             }
         }
-        assert_eq!(tried, 11 * TYPES.len());
+        assert_eq!(tried, 15 * TYPES.len());
     });
 }
 

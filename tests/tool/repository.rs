@@ -239,7 +239,10 @@ fn what_there_is_not_is_rejected_in_a_line_and_nothing_is_left() {
         (&["--backend", "openvino", "--family", "sequence", "--strategy", "oldest"], "no row of its own"),
         (&["--backend", "onnxruntime", "--family", "echo"], "family echo is of the native backend alone"),
         (&["--backend", "onnxruntime", "--family", "two_state_crossed"], "is of the native backend alone"),
-        (&["--backend", "native", "--family", "two_state", "--initial-state", "file"], "a file is for one state"),
+        (
+            &["--backend", "native", "--family", "two_state", "--initial-state", "file"],
+            "a file is for states that hold the sum",
+        ),
         (&["--backend", "onnxruntime", "--family", "oldest"], "of the native backend and the Python one alone"),
         (&["--backend", "pytorch", "--family", "dyna_sequence", "--corrid", "uint64"], "UINT64"),
         (&["--backend", "graphdef", "--family", "sequence", "--initial-state", "file"], "they keep nothing"),

@@ -131,6 +131,12 @@ fn what_a_model_cannot_be_is_rejected_with_the_tensor_or_the_parameter() {
     let zero = json!([{ "zero_data": true }]);
     let int32 = |initial: &Value| json!([state("TYPE_INT32", initial)]);
     let formula = parameters(&[("sequence_stress_formula", "running-sum-plus-corrid-at-end")]);
+    let copies = || parameters(&[("sequence_stress_states", "copies")]);
+    let open = |dims: &[i64]| {
+        let mut state = state("TYPE_INT32", &json!([]));
+        state["dims"] = json!(dims);
+        state
+    };
     let by_slot = parameters(&[("state_key", "slot")]);
     let cases: Vec<(Vec<(&str, Value)>, &str)> = vec![
         (vec![("/sequence_batching", Value::Null)], "sequence_batching is missing"),
@@ -167,12 +173,18 @@ fn what_a_model_cannot_be_is_rejected_with_the_tensor_or_the_parameter() {
         (vec![(STATE, json!([state("TYPE_FP32", &zero)]))], "state 'INPUT_STATE': it is TYPE_FP32 and has to be TYPE_INT32"),
         (vec![(STATE, json!([state("TYPE_BF16", &zero)]))], "tensor 'INPUT_STATE': data type TYPE_BF16 is not served"),
         (vec![(STATE, json!(vec![state("TYPE_INT32", &zero); 3]))], "state: one or two are served, and there are 3"),
-        (vec![(STATE, json!([state("TYPE_INT32", &zero), state("TYPE_INT32", &json!([]))]))], "states 'INPUT_STATE' and 'INPUT_STATE': one of them has an initial_state; give it to both or to neither"),
+        (vec![(STATE, json!([state("TYPE_INT32", &zero), state("TYPE_INT32", &json!([]))]))], "states 'INPUT_STATE' and 'INPUT_STATE': one of them has an initial_state; give it to all or to none"),
         (vec![(STATE, json!([state("TYPE_FP32", &zero), state("TYPE_INT32", &zero)]))], "state 'INPUT_STATE': it is TYPE_FP32 and has to be TYPE_INT32"),
         (vec![(STATE, json!([state("TYPE_INT32", &zero), state("TYPE_BOOL", &zero)]))], "state 'INPUT_STATE': TYPE_BOOL has no sum"),
         (vec![(STATE, int32(&zero)), ("/output", two("COUNT", "TYPE_INT64"))], "output 'COUNT': the model has no second state"),
         (vec![("/output", two("COUNT", "TYPE_INT32"))], "output 'COUNT': it is TYPE_INT32 and has to be TYPE_INT64"),
         (vec![(STATE, int32(&zero)), parameters(&[("state_update_order", "reversed")])], "parameter 'state_update_order': the model has no two states"),
+        (vec![parameters(&[("sequence_stress_states", "copies")])], "parameter 'sequence_stress_states': the server keeps no state of this model"),
+        (vec![parameters(&[("sequence_stress_states", "sums")])], "parameter 'sequence_stress_states': 'sums' is none of count, copies"),
+        (vec![copies(), (STATE, json!(vec![state("TYPE_INT32", &zero); 5]))], "state: one to four are served, and there are 5"),
+        (vec![copies(), (STATE, json!([state("TYPE_INT32", &zero), state("TYPE_FP32", &json!([]))]))], "states 'INPUT_STATE' and 'INPUT_STATE': one of them has an initial_state; give it to all or to none"),
+        (vec![copies(), (STATE, json!([open(&[-1, -1])]))], "state 'INPUT_STATE': one of its dims may be -1, and not several"),
+        (vec![copies(), (STATE, int32(&zero)), ("/output", two("COUNT", "TYPE_INT64"))], "output 'COUNT': the model has no second state"),
         (vec![parameters(&[("state_update_order", "sorted")])], "parameter 'state_update_order': 'sorted' is none of declared, reversed"),
         (vec![(END, control(json!({ "kind": "CONTROL_SEQUENCE_NOTHING" })))], "control 'CONTROL': CONTROL_SEQUENCE_NOTHING is not known"),
         (vec![(END, control(json!({ "kind": "CONTROL_SEQUENCE_END" })))], "control 'CONTROL': it needs two values"),

@@ -8,7 +8,9 @@ use std::{
 use formats::networks;
 
 use super::{
-    model::{INITIAL_FILE, Model},
+    dtype::Dtype,
+    family::StateTensor,
+    model::{INITIAL_FILE, Model, initial_file},
     options::{ControlType, CorridType, Extra, InitialState, ModelOptions},
 };
 use wire::proto::{
@@ -63,7 +65,7 @@ impl Model<'_> {
         if backend.is_program() {
             outputs.push(output(SEEN, DataType::TypeInt64, vec![SEEN_ELEMENTS]));
         }
-        if traits.states.is_some() {
+        if traits.states.is_some() && !traits.copies {
             outputs.push(output(networks::COUNT, DataType::TypeInt64, vec![1]));
         }
         if traits.echoes {
@@ -220,10 +222,17 @@ fn states(model: &Model<'_>) -> Vec<State> {
         return network.states(model.width()).into_iter().map(network_state).collect();
     }
     if let Some(states) = traits.states {
-        return states.iter().map(|its| state(model, its.input.to_owned(), its.output.to_owned(), its.size)).collect();
+        let states = states.iter().enumerate();
+        let names = |its: &StateTensor| [its.input.to_owned(), its.output.to_owned()];
+        let each = |(place, its): (usize, &StateTensor)| {
+            let dtype = its.dtype.unwrap_or(model.dtype);
+            state(model, names(its), dtype, [its.size, its.initial_size()], &initial_file(place))
+        };
+        return states.map(each).collect();
     }
     let names = model.names();
-    traits.is_implicit.then(|| state(model, names.input_state, names.output_state, 1)).into_iter().collect()
+    let names = traits.is_implicit.then_some([names.input_state, names.output_state]);
+    names.map(|names| state(model, names, model.dtype, [1, 1], INITIAL_FILE)).into_iter().collect()
 }
 
 /// A state of a network, which begins with zeros.
@@ -241,12 +250,18 @@ fn network_state(state: networks::State) -> State {
     }
 }
 
-fn state(model: &Model<'_>, input_name: String, output_name: String, size: i64) -> State {
-    let data_type = model.dtype.data_type().into();
+fn state(
+    model: &Model<'_>,
+    [input_name, output_name]: [String; 2],
+    dtype: Dtype,
+    [size, initial_size]: [i64; 2],
+    file: &str,
+) -> State {
+    let data_type = dtype.data_type().into();
     let begins = |name: &str, state_data| InitialData {
         name: name.to_owned(),
         data_type,
-        dims: vec![size],
+        dims: vec![initial_size],
         state_data: Some(state_data),
     };
     State {
@@ -257,7 +272,7 @@ fn state(model: &Model<'_>, input_name: String, output_name: String, size: i64) 
         initial_state: match model.form.initial {
             InitialState::None => Vec::new(),
             InitialState::Zero => vec![begins("zero", StateData::ZeroData(true))],
-            InitialState::File { .. } => vec![begins(INITIAL_FILE, StateData::DataFile(INITIAL_FILE.to_owned()))],
+            InitialState::File { .. } => vec![begins(file, StateData::DataFile(file.to_owned()))],
         },
         use_same_buffer_for_input_output: model.form.single_buffer,
         ..Default::default()
@@ -275,6 +290,9 @@ fn parameters(model: &Model<'_>) -> BTreeMap<String, String> {
     let initial = model.initial().expect("it was checked");
     if !initial.is_zero() {
         put(Arithmetic::INITIAL_STATE, &initial.to_string());
+    }
+    if traits.copies {
+        put("sequence_stress_states", "copies");
     }
     match traits.answers {
         Answers::One => {}

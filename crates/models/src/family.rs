@@ -25,29 +25,63 @@ pub(super) struct Traits {
     pub(super) ragged: bool,
     pub(super) echoes: bool,
     pub(super) answers: Answers,
-    /// The two states of a model that has them, as the configuration declares them: the sum, and the number of steps.
-    pub(super) states: Option<&'static [StateTensor; 2]>,
+    /// The states of a model that has several, as the configuration declares them: the sum, and what the next field says.
+    pub(super) states: Option<&'static [StateTensor]>,
+    /// Each further state holds a multiple of the sum, and not the number of steps.
+    pub(super) copies: bool,
     /// What is computed where that is no formula; the server keeps the state then.
     pub(super) network: Option<Network>,
 }
 
-/// One of two states: what the server gives, what it gets back, and the size of both.
+/// One of several states: what the server gives, what it gets back, and the size and type of both.
 #[derive(Debug)]
 pub(super) struct StateTensor {
     pub(super) input: &'static str,
     pub(super) output: &'static str,
+    /// How many elements it has; -1 is any number.
     pub(super) size: i64,
+    /// None: that of the model.
+    pub(super) dtype: Option<Dtype>,
 }
 
-/// States whose inputs have the same order by name as their outputs.
-const ALIKE: [StateTensor; 2] = [
-    StateTensor { input: "ZETA_STATE", output: "ZETA_STATE_OUT", size: 2 },
-    StateTensor { input: "ALPHA_STATE", output: "ALPHA_STATE_OUT", size: 5 },
-];
+impl StateTensor {
+    const fn new(input: &'static str, output: &'static str, size: i64) -> Self {
+        Self { input, output, size, dtype: None }
+    }
+
+    const fn of(self, dtype: Dtype) -> Self {
+        Self { dtype: Some(dtype), ..self }
+    }
+
+    /// How many elements an initial state has.
+    pub(super) fn initial_size(&self) -> i64 {
+        // The server gives a state of open shape one element at START, whatever its initial state has.
+        self.size.max(1)
+    }
+}
+
+/// States whose inputs have the same order by name as their outputs, though not that of the configuration.
+const ALIKE: [StateTensor; 2] = [ZETA, StateTensor::new("ALPHA_STATE", "ALPHA_STATE_OUT", 5)];
+const ZETA: StateTensor = StateTensor::new("ZETA_STATE", "ZETA_STATE_OUT", 2);
 /// States whose inputs have another order by name than their outputs, as it happens where the name of one begins with the other's.
-const CROSSED: [StateTensor; 2] = [
-    StateTensor { input: "CACHE", output: "CACHE_NEXT", size: 1 },
-    StateTensor { input: "CACHE_LEN", output: "CACHE_LEN_NEXT", size: 1 },
+const CROSSED: [StateTensor; 2] =
+    [StateTensor::new("CACHE", "CACHE_NEXT", 1), StateTensor::new("CACHE_LEN", "CACHE_LEN_NEXT", 1)];
+/// As [`ALIKE`], of different types.
+const TWINS: [StateTensor; 2] = [ZETA, StateTensor::new("ALPHA_STATE", "ALPHA_STATE_OUT", 5).of(Dtype::Int64)];
+/// As [`CROSSED`], of different sizes and types.
+const TWINS_CROSSED: [StateTensor; 2] =
+    [StateTensor::new("CACHE", "CACHE_NEXT", 2), StateTensor::new("CACHE_LEN", "CACHE_LEN_NEXT", 5).of(Dtype::Int64)];
+/// As [`TWINS`], and a state of open shape.
+const TRIPLETS: [StateTensor; 3] = [
+    ZETA,
+    StateTensor::new("ALPHA_STATE", "ALPHA_STATE_OUT", 5).of(Dtype::Int64),
+    StateTensor::new("MIDDLE_STATE", "MIDDLE_STATE_OUT", -1).of(Dtype::Uint32),
+];
+/// States of one type and of open shapes, of which each one's output has the place by name of the next one's input.
+const TRIPLETS_CROSSED: [StateTensor; 3] = [
+    StateTensor::new("CACHE", "CACHE_NEXT", -1),
+    StateTensor::new("CACHE_LEN", "CACHE_LEN_NEXT", -1),
+    StateTensor::new("CACHE_MASK", "CACHE_MASK_NEXT", -1),
 ];
 
 const PLAIN: Traits = Traits {
@@ -60,6 +94,7 @@ const PLAIN: Traits = Traits {
     echoes: false,
     answers: Answers::One,
     states: None,
+    copies: false,
     network: None,
 };
 const OLDEST: Traits = Traits { strategy: Some(Strategy::Oldest), ..PLAIN };
@@ -70,6 +105,11 @@ const CONV: Traits = Traits { word: "conv", network: Some(Network::Conv), ..NETW
 const TWO_STATE: Traits =
     Traits { word: "two_state", network: Some(Network::TwoState), states: Some(&ALIKE), ..NETWORK };
 const TWO_STATE_CROSSED: Traits = Traits { word: "two_state_crossed", states: Some(&CROSSED), ..NETWORK };
+const TWIN: Traits = Traits { word: "twin_state", states: Some(&TWINS), ..COPIES };
+const TWIN_CROSSED: Traits = Traits { word: "twin_state_crossed", states: Some(&TWINS_CROSSED), ..COPIES };
+const TRIPLE: Traits = Traits { word: "triple_state", states: Some(&TRIPLETS), ..COPIES };
+const TRIPLE_CROSSED: Traits = Traits { word: "triple_state_crossed", states: Some(&TRIPLETS_CROSSED), ..COPIES };
+const COPIES: Traits = Traits { is_implicit: true, copies: true, ..PLAIN };
 const NETWORK: Traits = Traits { is_implicit: true, ..PLAIN };
 
 /// The same under Oldest.
@@ -128,6 +168,22 @@ workload::table! {
         TwoStateCrossed = "two_state_crossed", TWO_STATE_CROSSED;
         /// The same under Oldest.
         DynaTwoStateCrossed = "dyna_two_state_crossed", dyna(TWO_STATE_CROSSED);
+        /// The running sum in two states of different sizes and types, which the model compares with each other.
+        TwinState = "twin_state", TWIN;
+        /// The same under Oldest.
+        DynaTwinState = "dyna_twin_state", dyna(TWIN);
+        /// The same, with inputs that have another order by name than their outputs.
+        TwinStateCrossed = "twin_state_crossed", TWIN_CROSSED;
+        /// The same under Oldest.
+        DynaTwinStateCrossed = "dyna_twin_state_crossed", dyna(TWIN_CROSSED);
+        /// The running sum in three states of different sizes and types, one of them of open shape.
+        TripleState = "triple_state", TRIPLE;
+        /// The same under Oldest.
+        DynaTripleState = "dyna_triple_state", dyna(TRIPLE);
+        /// The running sum in three states of one type and of open shapes, with inputs that have another order by name than their outputs.
+        TripleStateCrossed = "triple_state_crossed", TRIPLE_CROSSED;
+        /// The same under Oldest.
+        DynaTripleStateCrossed = "dyna_triple_state_crossed", dyna(TRIPLE_CROSSED);
     }
 }
 
@@ -201,6 +257,11 @@ impl Form {
             Self::beginning_with(Family::Implicit, file()),
             Self { single_buffer: true, ..Self::of(Family::Implicit) },
             Self::of(Family::DynaImplicit),
+            Self::of(Family::TwinState),
+            Self::of(Family::TripleState),
+            Self::beginning_with(Family::TripleState, InitialState::Zero),
+            Self::beginning_with(Family::TripleState, file()),
+            Self::of(Family::DynaTripleState),
             Self::of(Family::Stateless),
             Self::of(Family::DynaStateless),
             Self::of(Family::Ragged),

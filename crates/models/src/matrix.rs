@@ -15,13 +15,14 @@ use workload::arithmetic::{Arithmetic, Formula};
 /// The most slots that a model may have, as the reference server has it.
 const SLOTS_MAX: u64 = 1 << 16;
 /// What configurations say of models, so that nobody else may.
-const OWN: [&str; 7] = [
+const OWN: [&str; 8] = [
     "execute_delay_ms",
     "sequence_stress_controls",
     Formula::PARAMETER,
     Arithmetic::INITIAL_STATE,
     "sequence_stress_iterations",
     "sequence_stress_responses",
+    "sequence_stress_states",
     "state_key",
 ];
 /// The longest name that a folder can have.

@@ -11,7 +11,7 @@ use super::{
     backend::Backend,
     config::NO_FORMULA,
     dtype::Dtype,
-    family::{self, Form},
+    family::{self, Form, StateTensor, Traits},
     options::{ControlType, CorridType, Extra, InitialState, NETWORK_WIDTH, Options},
     tensorrt, text,
 };
@@ -21,6 +21,11 @@ use workload::{arithmetic::Formula, model::Strategy, number::Number};
 const PROGRAM: &[u8] = include_bytes!("../../../models/accumulator.py");
 /// What the files of initial states are called.
 pub(super) const INITIAL_FILE: &str = "thousand";
+/// What the file of the state at a place of the configuration is called.
+pub(super) fn initial_file(place: usize) -> String {
+    if place == 0 { INITIAL_FILE.to_owned() } else { format!("{INITIAL_FILE}_{}", place + 1) }
+}
+
 /// The first release whose server knows iterative models, and one buffer for both states.
 const SINCE_24_01: &str = "24.01";
 
@@ -109,8 +114,9 @@ impl<'a> Model<'a> {
         if self.form.initial == InitialState::Zero && !is_implicit {
             return Err("state that models keep themselves begins with 0 without --initial-state".to_owned());
         }
-        if self.form.has_file() && self.form.family.traits().states.is_some() {
-            return Err("a file is for one state that the server keeps, not for two".to_owned());
+        let Traits { states, copies, .. } = self.form.family.traits();
+        if self.form.has_file() && states.is_some() && !copies {
+            return Err("a file is for states that hold the sum, and one holds the number of steps".to_owned());
         }
         if self.form.has_file() && self.dtype == Dtype::Object {
             return Err("the server sets texts that come of a file to zeros".to_owned());
@@ -134,6 +140,17 @@ impl<'a> Model<'a> {
             InitialState::File { data: None } => Ok(self.dtype.number(self.dtype.remarkable())),
             InitialState::File { data: Some(bytes) } => self.dtype.read(bytes),
         }
+    }
+
+    /// The elements that each state begins with.
+    fn initial_states(&self) -> Result<Vec<Vec<u8>>, String> {
+        let initial = self.initial()?;
+        let Some(states) = self.form.family.traits().states else { return Ok(vec![initial.to_bytes()]) };
+        let each = |(factor, state): (u32, &StateTensor)| {
+            let number = state.dtype.map_or(initial, |dtype| dtype.number(initial.value())).wrapping_mul(factor);
+            number.to_bytes().repeat(usize::try_from(state.initial_size()).unwrap_or(1))
+        };
+        Ok((1..).step_by(2).zip(states).map(each).collect())
     }
 
     /// The type of START, END and READY.
@@ -244,7 +261,9 @@ impl<'a> Model<'a> {
             add(format!("{VERSION}/model.py"), PROGRAM.to_vec());
         }
         if self.form.has_file() {
-            add(format!("initial_state/{INITIAL_FILE}"), self.initial()?.to_bytes());
+            for (place, bytes) in self.initial_states()?.into_iter().enumerate() {
+                add(format!("initial_state/{}", initial_file(place)), bytes);
+            }
         }
         let config = note + &text::print(&self.config());
         files.insert(0, File { name: CONFIGURATION.to_owned(), bytes: config.into_bytes() });

@@ -232,17 +232,34 @@ impl Instance {
         }
         let own = self.states.entry(slot).or_insert_with(new).clone();
         let other = self.states.iter().find(|(its, states)| **its != slot && **states != own).map(|(_, states)| states);
-        match other {
+        let mut given = match other {
             Some(other) if !is_new && self.faults.happens(Fault::StateOfAnotherSlot) => other.clone(),
             _ => own,
+        };
+        // What computes no sum mistakes its own states for each other.
+        if let [first, second, ..] = &given[..]
+            && !is_new
+            && first != second
+            && spec.parameters.formula.is_sum()
+            && self.faults.happens(Fault::ExchangeStates)
+        {
+            given.swap(0, 1);
         }
+        given
     }
 
     /// Keeps the state that a row gave back, and leaves the responses.
     fn save_state(&mut self, slot: u32, ends: bool, step: Step) -> Vec<Outputs> {
-        if let Some(states) = step.states
+        if let Some(mut states) = step.states
             && (ends || !self.faults.happens(Fault::StateNotSaved))
         {
+            let before = self.states.get(&slot).and_then(|before| before.last()).filter(|_| states.len() > 1 && !ends);
+            if let (Some(before), Some(last)) = (before, states.last_mut())
+                && before != last
+                && self.faults.happens(Fault::StateHalfSaved)
+            {
+                last.clone_from(before);
+            }
             self.states.insert(slot, states);
         }
         step.responses
@@ -252,7 +269,9 @@ impl Instance {
 /// The state that a new sequence finds.
 fn new_state(state: &StateSpec, spec: &Spec) -> Tensor {
     let TensorSpec { datatype, dims, .. } = &state.tensor;
-    let (datatype, shape, count) = (*datatype, spec.shape(1, dims), state.tensor.elements());
+    // Of an open shape it has one element.
+    let dims: Vec<_> = dims.iter().map(|size| (*size).max(1)).collect();
+    let (datatype, shape, count) = (*datatype, spec.shape(1, &dims), state.tensor.elements());
     match (&state.initial, Number::of_bits(datatype, UNDEFINED)) {
         (Some(data), _) => Tensor { datatype, shape, data: data.clone() },
         (None, Some(undefined)) => Tensor::filled(datatype, shape, count, undefined),

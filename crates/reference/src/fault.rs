@@ -32,7 +32,7 @@ workload::table! {
         StaleState = "stale-state", Row("state", "stale state after a restart", "server#2229");
         /// two sequences of one batch exchange their states
         SwapStates = "swap-states", Row("state", "contamination from another sequence", "server#8586");
-        /// of two states of a sequence one is read in the place of the other
+        /// of several states of a sequence the first two are read in each other's places
         ExchangeStates = "exchange-states", Row("state", "wrong sum", "server#8586");
         /// a slot is released twice at END, and two sequences share it
         DoubleRelease = "double-release", Row("state", "contamination from another sequence", "server#7117, core#341, server#7167");
@@ -48,6 +48,8 @@ workload::table! {
         EndBeforeLast = "end-before-last", Row("state", "reordering within a sequence", "server#3406");
         /// the implicit state that a step gives back is not kept
         StateNotSaved = "state-not-saved", Row("state", "wrong sum", "server#8586");
+        /// of several implicit states that a step gives back the last is not kept
+        StateHalfSaved = "state-half-saved", Row("state", "wrong sum", "server#8586");
         /// a step gets the implicit state of another slot
         StateOfAnotherSlot = "state-of-another-slot", Row("state", "contamination from another sequence", "server#8586");
         /// the model is not told START

@@ -9,6 +9,7 @@ mod gru;
 mod kept;
 mod noise;
 mod outputs;
+mod states;
 #[cfg(test)]
 mod tests;
 mod two_state;
@@ -33,6 +34,7 @@ use noise::{Noise, Place};
 use two_state::TwoState;
 
 pub(super) use gru::Weights;
+pub(super) use states::STATES_MAX;
 
 /// One row of a batch, as the model gets it.
 #[derive(Debug)]
@@ -119,6 +121,19 @@ trait Computes: fmt::Debug + Send {
 
     /// The state that the server kept, in the order of the [states of the configuration](Spec::states); none where it is none.
     fn load(&self, tensors: &[&Tensor]) -> Option<Self::State>;
+
+    /// Looks at the states that the server gives with a step.
+    ///
+    /// # Errors
+    /// Why they are none that the model gave to it.
+    fn check(&self, _tensors: &[&Tensor], _start: bool) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// How many elements states of open shape have.
+    fn open_size(&self, _state: &Self::State) -> i64 {
+        1
+    }
 
     /// The bytes of each of those states, for the server to keep.
     fn store(&self, state: &Self::State) -> Vec<Vec<u8>>;
@@ -219,13 +234,14 @@ impl<C: Computes> Host<C> {
     /// What the model saw of a row, in the outputs that are asked for.
     fn echoes(&self, row: &ModelRow) -> Outputs {
         let outputs = self.spec.outputs.iter().zip(&self.spec.tells).enumerate();
-        let asked = outputs.filter(|(index, (_, tells))| row.wants.has(*index) && **tells != Tells::Result);
+        let asked = outputs
+            .filter(|(index, (_, tells))| row.wants.has(*index) && !matches!(tells, Tells::Result | Tells::Count));
         asked.map(|(_, (output, tells))| (output.name.clone(), self.echo(row, output, *tells))).collect()
     }
 
     fn echo(&self, row: &ModelRow, output: &TensorSpec, tells: Tells) -> Tensor {
         let values = match tells {
-            Tells::Result | Tells::Seen => self.seen(row).to_vec(),
+            Tells::Result | Tells::Count | Tells::Seen => self.seen(row).to_vec(),
             Tells::Control(signal) => vec![self.saw(row, signal)],
             Tells::Slot => vec![row.slot.into()],
             Tells::Instance => vec![self.instance.into()],
@@ -309,6 +325,9 @@ impl<C: Computes> Host<C> {
     }
 
     fn step(&mut self, row: &ModelRow, told: &Told, before: &C::State, place: Place) -> RowResult {
+        if let Some(given) = self.given(row).filter(|given| !given.is_empty()) {
+            self.computes.check(&given, told.start)?;
+        }
         let input = self.computes.read(row)?;
         let mut after = self.computes.advance(before, &input);
         if self.faults.has(Fault::ExecuteTwice) {
@@ -338,8 +357,13 @@ impl<C: Computes> Host<C> {
             self.last_of_sequence.set(id.clone(), after.clone());
         }
         if !self.spec.states.is_empty() {
-            let given = self.given(row)?.into_iter().zip(self.computes.store(after));
-            let kept = given.map(|(given, data)| Tensor { data, shape: given.shape.clone(), ..*given });
+            self.given(row)?;
+            let open_size = self.computes.open_size(after);
+            let kept = self.spec.states.iter().zip(self.computes.store(after)).map(|(state, data)| {
+                let TensorSpec { datatype, dims, .. } = &state.tensor;
+                let dims: Vec<_> = dims.iter().map(|size| if *size < 0 { open_size } else { *size }).collect();
+                Tensor { datatype: *datatype, shape: self.spec.shape(1, &dims), data }
+            });
             return Some(kept.collect());
         }
         if told.end && matches!(told.key, Key::CorrelationId(_)) {

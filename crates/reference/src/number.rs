@@ -87,6 +87,25 @@ impl Number {
         }
     }
 
+    /// The number so many times, in the arithmetic of a type: of what is no whole number the whole part, and of whole ones the low bits.
+    #[expect(clippy::cast_possible_truncation, reason = "the whole part is what is meant")]
+    pub(super) fn times(self, datatype: Datatype, times: u32) -> Option<Self> {
+        let float = match self {
+            Self::Whole(..) => None,
+            Self::Fp16(number) => Some(number.to_f64()),
+            Self::Fp32(number) => Some(number.into()),
+            Self::Fp64(number) => Some(number),
+        };
+        let one = match (datatype, self, float) {
+            (Datatype::Fp16, _, Some(number)) => Self::Fp16(f16::from_f32(number as f32)),
+            (Datatype::Fp32, _, Some(number)) => Self::Fp32(number as f32),
+            (Datatype::Fp64, _, Some(number)) => Self::Fp64(number),
+            (_, Self::Whole(_, number), _) => Self::of_bits(datatype, (number as i64).cast_unsigned())?,
+            (_, _, number) => Self::of_bits(datatype, (number.unwrap_or(0.0) as i64).cast_unsigned())?,
+        };
+        Some((1..times).fold(one, |sum, _| sum.plus(one)))
+    }
+
     /// Whether adding it changes nothing.
     pub(super) fn is_zero(self) -> bool {
         match self {

@@ -25,6 +25,8 @@ const RESPONSES_UP_TO: &str = "sequence_stress_responses_up_to";
 const AT_END: &str = "sequence_stress_at_end";
 /// What a new sequence's sum begins with.
 const INITIAL: &str = "sequence_stress_initial_state";
+/// What a model that adds up holds in its states besides the sum: the number of steps, or multiples of it.
+const STATES: &str = "sequence_stress_states";
 /// How many responses a request to a decoupled model gets.
 const RESPONSES: &str = "sequence_stress_responses";
 /// How often a request to an iterative model is executed.
@@ -112,6 +114,8 @@ pub(super) struct Parameters {
     pub(super) error_on: Option<Number>,
     /// What a new sequence's sum begins with, where that is given and the server gives no state.
     pub(super) initial: Option<Number>,
+    /// Each state holds a multiple of the sum.
+    pub(super) holds_copies: bool,
     /// How many responses an execution has for a request: other than one only where the model is decoupled.
     pub(super) responses: u32,
     /// The most responses, where the input says how many there are.
@@ -143,6 +147,7 @@ impl Parameters {
             execution: execution(config)?,
             error_on: number(ERROR)?,
             initial: number(INITIAL)?,
+            holds_copies: holds_copies(config, formula)?,
             responses: times(config, RESPONSES, "decoupled", is_decoupled(config) && !is_iterative(config), [1, 0])?,
             responses_up_to: responses_up_to(config, formula)?,
             seed: seed(config, formula)?,
@@ -233,6 +238,15 @@ fn at_end(config: &ModelConfig, formula: Formula) -> Result<AtEnd, String> {
         Some("negate") => Ok(AtEnd::Negates),
         Some("add-corrid") => Ok(AtEnd::AddsCorrid),
         Some(other) => Err(format!("parameter '{AT_END}': '{other}' is neither negate nor add-corrid")),
+    }
+}
+
+fn holds_copies(config: &ModelConfig, formula: Formula) -> Result<bool, String> {
+    only_if(formula.is_sum(), config, STATES, "models that add up")?;
+    match text(config, STATES) {
+        None | Some("count") => Ok(false),
+        Some("copies") => Ok(true),
+        Some(other) => Err(format!("parameter '{STATES}': '{other}' is neither count nor copies")),
     }
 }
 

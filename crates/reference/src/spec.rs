@@ -28,6 +28,8 @@ const DEFAULT_IDLE_LIMIT_US: u64 = 1_000_000;
 /// The most that a configuration may ask for, so that no client can make the server take the machine's memory.
 const INSTANCES_MAX: u32 = 1024;
 const SLOTS_MAX: u64 = 65_536;
+/// The most elements of a state of open shape.
+const OPEN_STATE_MAX: u64 = 64;
 pub(super) const STATE_BYTES_MAX: u64 = 64 << 20;
 /// The states of a model with two of them; the order of their names is not that in which the model computes them.
 pub(super) const ZETA_STATE: &str = "ZETA_STATE";
@@ -69,6 +71,8 @@ pub(super) enum Tells {
     Slot,
     /// The instance's number.
     Instance,
+    /// The number of steps, which is the second of two states.
+    Count,
 }
 
 /// An input or output.
@@ -111,7 +115,7 @@ pub(super) struct ControlSpec {
 /// State that the server keeps.
 #[derive(Clone, Debug)]
 pub(super) struct StateSpec {
-    /// Its input, of a fixed shape.
+    /// Its input; of an open shape in models that hold multiples of the sum alone.
     pub(super) tensor: TensorSpec,
     /// The elements that a new sequence finds; what it finds where there are none is not defined.
     pub(super) initial: Option<Vec<u8>>,
@@ -135,15 +139,17 @@ impl Spec {
         let Some(first) = inputs.first() else { return Err(format!("model '{}' has no input", config.name)) };
         let parameters = Parameters::read(&config, first.datatype)?;
         let formula = parameters.formula;
-        let states = batching.state.iter().map(|state| state_spec(state, files)).collect::<Result<Vec<_>, _>>()?;
+        let open = parameters.holds_copies;
+        let states =
+            batching.state.iter().map(|state| state_spec(state, files, open)).collect::<Result<Vec<_>, _>>()?;
         if formula.is_sum() {
-            tensors::check_sum(&config.name, &inputs, &states, parameters.initial)?;
+            tensors::check_sum(&config.name, &inputs, &states, &parameters)?;
         } else {
             for (input, its) in inputs.iter_mut().zip(&config.input) {
                 input.is_optional = its.optional;
             }
         }
-        let tells = tensors::tells(&config, formula, &inputs[0], &outputs)?;
+        let tells = tensors::tells(&config, formula, &inputs[0], &outputs, counts(&states, &parameters))?;
         tensors::check_shapes(formula, &config.name, &inputs, &outputs, &tells, &states)?;
         let settings = settings(&config, batching)?;
         limit(&config.name, &settings, &states)?;
@@ -192,10 +198,19 @@ impl Spec {
         self.states.first().is_some_and(|state| state.initial.is_some())
     }
 
+    /// Whether the second of two states is the number of steps.
+    pub(super) fn counts(&self) -> bool {
+        counts(&self.states, &self.parameters)
+    }
+
     /// The weights of a model that has some.
     pub(super) fn weights(&self) -> &Weights {
         self.weights.get_or_init(|| Weights::draw(self.inputs[0].elements(), self.parameters.seed))
     }
+}
+
+fn counts(states: &[StateSpec], parameters: &Parameters) -> bool {
+    parameters.formula.is_sum() && states.len() == 2 && !parameters.holds_copies
 }
 
 /// Looks for what no model can have, as the real server does when it reads a configuration.
@@ -235,7 +250,8 @@ fn limit(name: &str, settings: &Settings, states: &[StateSpec]) -> Result<(), St
     let bytes = states.iter().map(|StateSpec { tensor: TensorSpec { datatype, dims, .. }, .. }| {
         // An element that is a text has its length before it, and at most eleven digits.
         let element = datatype.size().unwrap_or(16) as u64;
-        dims.iter().map(|size| size.unsigned_abs()).fold(element * slots, u64::saturating_mul)
+        let size_of = |size: &i64| if *size < 0 { OPEN_STATE_MAX } else { size.unsigned_abs() };
+        dims.iter().map(size_of).fold(element * slots, u64::saturating_mul)
     });
     if bytes.fold(0, u64::saturating_add) > STATE_BYTES_MAX {
         return Err(format!(
@@ -339,11 +355,13 @@ fn control_spec(name: &str, control: &Control) -> Option<ControlSpec> {
     Some(ControlSpec { tensor: name.into(), signal, datatype, false_true })
 }
 
-fn state_spec(state: &State, files: &Files) -> Result<StateSpec, String> {
+fn state_spec(state: &State, files: &Files, may_be_open: bool) -> Result<StateSpec, String> {
     let name = &state.input_name;
     let tensor = tensor(name, state.data_type(), &state.dims)?;
-    if tensor.dims.iter().any(|size| *size < 0) {
-        return Err(format!("state '{name}': a fixed shape is served, with dims above 0"));
+    let open = tensor.dims.iter().filter(|size| **size < 0).count();
+    if open > usize::from(may_be_open) {
+        let may_be = if may_be_open { "of which one may be -1" } else { "with dims above 0" };
+        return Err(format!("state '{name}': a fixed shape is served, {may_be}"));
     }
     let initial = match state.initial_state.as_slice() {
         [] => None,
@@ -367,7 +385,9 @@ pub(super) fn first_number(datatype: Datatype, data: &[u8]) -> Option<Number> {
 fn initial_data(state: &TensorSpec, initial: &InitialState, files: &Files) -> Result<Vec<u8>, String> {
     let TensorSpec { name, datatype, dims, .. } = state;
     let problem = |text: &str| format!("state '{name}': its initial_state '{}' {text}", initial.name);
-    if Datatype::of(initial.data_type()) != Some(*datatype) || initial.dims != *dims {
+    // The server gives a state of any size one element, whatever its initial state has.
+    let dims: Vec<i64> = dims.iter().map(|size| if *size < 0 { 1 } else { *size }).collect();
+    if Datatype::of(initial.data_type()) != Some(*datatype) || initial.dims != dims {
         return Err(problem("has another type or other dims"));
     }
     let elements = dims.iter().try_fold(1_usize, |product, size| product.checked_mul(usize::try_from(*size).ok()?));

@@ -160,6 +160,8 @@ pub struct Settings {
     pub queue_delay: Duration,
     /// Whether the server keeps the state.
     pub implicit_state: bool,
+    /// Whether the server keeps two states, of which one is the number of a sequence's steps.
+    pub keeps_count: bool,
     /// As what the model is told correlation IDs, so that it may keep state by them.
     pub told_ids: ToldIds,
     /// The controls that it is told by.
@@ -276,6 +278,9 @@ pub struct Model {
     pub batches: bool,
     /// Why two sequences of one ID that are live at once would be mixed by the model itself; none where they are not.
     pub mixes_pipelined: Option<Cow<'static, str>>,
+    /// Whether the server keeps the number of a sequence's steps besides its sum, so that it may take one for the other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_count: bool,
     /// What it is told, where it says what it saw of each request and is asked for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controls: Option<Controls>,

@@ -82,7 +82,7 @@ pub const MEANT: &[(&str, &[Fault])] = &[
     ("ordering", &[OutOfOrder, SwapResponses, ExecuteTwice, EndBeforeLast]),
     ("starvation", &[SlowExecution]),
     ("backlog", &[ExtraSlot, ReaperLivelock]),
-    ("slot-reuse", &[DoubleRelease, SwapStates, StateOfAnotherSlot, StateNotSaved]),
+    ("slot-reuse", &[DoubleRelease, SwapStates, StateOfAnotherSlot, StateNotSaved, ExchangeStates, StateHalfSaved]),
     ("idle-boundary", &[ReapEarly, NeverReap, ClockFromStart]),
     ("strategy-switch", &[StaleState]),
     ("server-restart", &[Crash, Restart]),

@@ -81,6 +81,7 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
         Clue::StartNotKept { found } => {
             format!("the step after START found {found}, as if START's own state had not been kept")
         }
+        Clue::CountFound { found } => format!("the step found {found}, which is what the other state has to be"),
         Clue::WentOn { from } => went_on(*from),
         Clue::FromSequence { state, sequence } => {
             format!("the step went on from {state}, of sequence {}", name(*sequence))

@@ -279,6 +279,7 @@ fn clues() -> Vec<Clue> {
         Clue::NothingExplains { off_by: state },
         Clue::StartWentOn { from: state },
         Clue::StartNotKept { found: state },
+        Clue::CountFound { found: state },
         went_on(WentOn::NotKnown),
         went_on(WentOn::WrongSum),
         went_on(WentOn::RightSum),

@@ -76,3 +76,58 @@ fn models_with_two_states_name_both_and_the_output_that_tells_the_second() {
         ["input_name: \"CACHE\"", "dims: [ 1 ]", "input_name: \"CACHE_LEN\"", "dims: [ 1 ]"]
     );
 }
+
+#[test]
+fn models_whose_states_check_each_other_have_files_for_each_and_are_valid_on_the_reference_server() {
+    let target = Target::new();
+    let of = |words: &[&str]| {
+        done(&[&[&*target.path, "--force", "--backend", "native", "--idle-limit", "200ms"], words].concat())
+    };
+    of(&["--family", "twin_state,triple_state", "--initial-state", "file", "--dtype", "int8,float64"]);
+    of(&[
+        "--family",
+        "twin_state_crossed,dyna_twin_state,dyna_triple_state,triple_state_crossed,two_state,two_state_crossed",
+    ]);
+    of(&["--family", "triple_state_crossed", "--single-buffer"]);
+    let written = files(target.path.as_ref());
+    let file = |name: &str| &written[&format!("/triple_state_initial_file_sequence_float64/initial_state/{name}")];
+    assert_eq!(*file("thousand"), 1000_f64.to_le_bytes().repeat(2));
+    assert_eq!(*file("thousand_2"), 3000_i64.to_le_bytes().repeat(5));
+    assert_eq!(*file("thousand_3"), 5000_u32.to_le_bytes());
+    let small = &written["/twin_state_initial_file_sequence_int8/initial_state/thousand_2"];
+    assert_eq!(*small, 300_i64.to_le_bytes().repeat(5), "it has a type of its own");
+    let config = text(&written["/triple_state_initial_file_sequence_float64/config.pbtxt"]);
+    for expected in [
+        "parameters { key: \"sequence_stress_states\" value { string_value: \"copies\" } }",
+        "dims: [ -1 ]",
+        "initial_state { data_type: TYPE_UINT32 dims: [ 1 ] data_file: \"thousand_3\" name: \"thousand_3\" }",
+    ] {
+        assert!(config.contains(expected), "{expected} in {config}");
+    }
+    let models = Models::read(&[target.path.clone().into()]).expect("all are read");
+    let names = fs::read_dir(&target.path).expect("a folder").map(|entry| entry.expect("an entry").file_name());
+    let names: Vec<_> = names.map(|name| name.into_string().expect("UTF-8")).collect();
+    assert_eq!(names.len(), 11);
+    let server = Server::start(Options { repository: Some(models), ..Options::default() }).expect("a free port");
+    for model in names {
+        assert_eq!(run_short(&server, &model), Ok(()), "{model}");
+    }
+}
+
+#[test]
+fn faults_of_states_are_named_in_models_with_two_and_three_of_them() {
+    for (fault, model, expected) in [
+        ("exchange-states", "twin_state_sequence_int32", "unexpected-error, cause exchanged-states"),
+        ("exchange-states:0.05", "triple_state_dyna_sequence_float32", "unexpected-error, cause exchanged-states"),
+        ("state-half-saved", "triple_state_sequence_object", "unexpected-error, cause states-of-several-steps"),
+        ("state-half-saved:0.05", "twin_state_sequence_int64", "unexpected-error, cause states-of-several-steps"),
+        ("swap-states:0.05", "triple_state_sequence_int32", "wrong-sum, cause swapped-states"),
+        ("state-not-saved:0.05", "triple_state_sequence_int32", "wrong-sum, cause effect-lost"),
+        ("state-of-another-slot:0.05", "triple_state_sequence_int32", "wrong-sum, cause leaked-state"),
+    ] {
+        let words =
+            ["--embedded", "-m", model, "-i", "10", "-c", "4", "-r", "1", "--idle-limit", "200ms", "--fault", fault];
+        let (code, text) = tool::told(&words);
+        assert_eq!((code, text.contains(expected)), (Some(1), true), "{fault}: {text}");
+    }
+}

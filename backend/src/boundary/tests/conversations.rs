@@ -3,7 +3,7 @@
 use std::{ffi::CString, thread, time::Duration};
 
 use super::{
-    mock::{Account, Id, MEMORY_GPU, Sleeping, TOLD_TO_FAIL, world},
+    mock::{Account, Ask, Id, MEMORY_GPU, Sleeping, TOLD_TO_FAIL, Tensor, world},
     server::{Config, END, MID, START, Server, decoded, encoded, text_element},
 };
 
@@ -161,6 +161,103 @@ fn two_states_that_the_server_exchanges_show_in_both_outputs_or_as_an_error() {
         ]
     );
     assert!(done[1].states.is_empty() && done[2].states.is_empty(), "the server keeps what it has");
+    server.end();
+}
+
+/// A step of 5 in a sequence whose states are these multiples of 100: the sum, three times and five times the sum, with the sizes of each.
+fn goes_on_from(config: &Config, [sum, triple, quintuple]: [&[i64]; 3]) -> Ask {
+    let mut ask = config.ask(MID, 7, &[5]);
+    for (name, datatype, numbers) in [
+        ("ZETA_STATE", "TYPE_INT32", sum),
+        ("ALPHA_STATE", "TYPE_INT64", triple),
+        ("MIDDLE_STATE", "TYPE_UINT32", quintuple),
+    ] {
+        let tensor = ask.input(name);
+        (tensor.code, tensor.data) = encoded(datatype, numbers);
+        tensor.shape = vec![1, i64::try_from(numbers.len()).expect("it is short")];
+    }
+    ask
+}
+
+#[test]
+fn copies_of_the_sum_are_kept_in_their_own_types_and_sizes() {
+    for (has_initial, oldest) in [(true, false), (false, false), (true, true), (false, true)] {
+        let strategy = if oldest { "oldest" } else { "direct" };
+        let config = Config { strategy, ..Config::copies(has_initial) };
+        let server = Server::running(&config);
+        let done = server.converse(vec![
+            config.batch(&[(START, 7, 5), (START, 8, 100)]),
+            config.batch(&[(MID, 7, 2), (MID, 8, -101)]),
+            config.batch(&[(MID, 7, -3), (MID, 8, 1)]),
+            config.batch(&[(END, 7, 1), (START, 9, 40)]),
+        ]);
+        let sums: Vec<_> = done.iter().flat_map(Account::sums).collect();
+        assert_eq!(sums, [5, 100, 7, -1, 4, 0, 5, 40], "{strategy}");
+        let states = |account: &Account| -> Vec<_> {
+            account.states.iter().map(|state| (state.shape.clone(), decoded(state))).collect()
+        };
+        let expected = [(vec![1, 2], vec![-1; 2]), (vec![1, 5], vec![-3; 5]), (vec![1, 64], vec![0xffff_fffb; 64])];
+        assert_eq!(states(&done[3]), expected, "an open state has as many elements as the low bits of the sum say");
+        assert_eq!(states(&done[5])[2], (vec![1, 1], vec![0]));
+        server.end();
+    }
+}
+
+#[test]
+fn states_that_are_exchanged_or_not_of_one_step_are_named_and_not_kept() {
+    let config = Config::copies(false);
+    let server = Server::running(&config);
+    let of_100: [&[i64]; 3] = [&[100; 2], &[300; 5], &[500; 37]];
+    let turned = |order: [&str; 3]| {
+        let mut ask = goes_on_from(&config, of_100);
+        let all = ["ZETA_STATE", "ALPHA_STATE", "MIDDLE_STATE"].map(|name| ask.input(name).clone());
+        for (name, from) in ["ZETA_STATE", "ALPHA_STATE", "MIDDLE_STATE"].into_iter().zip(order) {
+            let from = all.iter().find(|tensor| tensor.name == from).expect("it is one of them");
+            *ask.input(name) = Tensor { name: name.to_owned(), ..from.clone() };
+        }
+        ask
+    };
+    for (ask, error) in [
+        (goes_on_from(&config, of_100), ""),
+        (
+            turned(["ALPHA_STATE", "ZETA_STATE", "MIDDLE_STATE"]),
+            "states are exchanged: 'ZETA_STATE' holds 'ALPHA_STATE', 'ALPHA_STATE' holds 'ZETA_STATE'",
+        ),
+        (
+            turned(["MIDDLE_STATE", "ZETA_STATE", "ALPHA_STATE"]),
+            "states are exchanged: 'ZETA_STATE' holds 'MIDDLE_STATE', 'ALPHA_STATE' holds 'ZETA_STATE', 'MIDDLE_STATE' \
+             holds 'ALPHA_STATE'",
+        ),
+        (
+            goes_on_from(&config, [&[90; 2], of_100[1], of_100[2]]),
+            "states are not of one step: 'ZETA_STATE' is 90, so that 'ALPHA_STATE' has to be 270 of dims [5], and it is 300 of shape [1, 5]",
+        ),
+        (
+            goes_on_from(&config, [of_100[0], &[270; 5], of_100[2]]),
+            "states are not of one step: 'ZETA_STATE' is 100, so that 'ALPHA_STATE' has to be 300 of dims [5], and it is 270 of shape [1, 5]",
+        ),
+        (
+            goes_on_from(&config, [of_100[0], of_100[1], &[450; 37]]),
+            "states are not of one step: 'ZETA_STATE' is 100, so that 'MIDDLE_STATE' has to be 500 of dims [37], and it is 450 of shape [1, 37]",
+        ),
+        (
+            goes_on_from(&config, [of_100[0], of_100[1], &[500; 36]]),
+            "states are not of one step: 'ZETA_STATE' is 100, so that 'MIDDLE_STATE' has to be 500 of dims [37], and it is 500 of shape [1, 36]",
+        ),
+        (
+            goes_on_from(&config, [&[100, 90], of_100[1], of_100[2]]),
+            "states are not of one step: 'ZETA_STATE' is 100, so that 'ZETA_STATE' has to be 100 of dims [2], and it is 100 of shape [1, 2]",
+        ),
+        (
+            goes_on_from(&config, [&[100; 3], of_100[1], of_100[2]]),
+            "tensor 'ZETA_STATE': the server gives it the shape [1, 3], and its dims are [2]",
+        ),
+    ] {
+        let done = server.execute([ask]);
+        assert_eq!(done[0].error(), error);
+        let kept = if error.is_empty() { 3 } else { 0 };
+        assert_eq!(done[0].states.len(), kept, "{error}");
+    }
     server.end();
 }
 

@@ -191,6 +191,45 @@ fn a_fault_is_not_committed_where_it_would_not_show() {
 }
 
 #[test]
+fn faults_of_several_states_are_what_a_model_tells() {
+    const ONE: &[Rows] = &[&[(START, 7, 5)], &[(MID, 7, 2)], &[(END, 7, 1)]];
+    const TWO: &[Rows] = &[&[(START, 7, 5), (START, 8, 100)], &[(MID, 7, 1), (MID, 8, 2)]];
+    let cases: &[(&str, &[Rows], &[i64], &str)] = &[
+        ("exchange-states:once@1", ONE, &[5, 6], "states are exchanged: 'ZETA_STATE' holds 'ALPHA_STATE', "),
+        (
+            "state-half-saved:once@1",
+            ONE,
+            &[5],
+            "states are not of one step: 'ZETA_STATE' is 5, so that 'MIDDLE_STATE' has to be 25",
+        ),
+        (
+            "state-half-saved:once@2",
+            ONE,
+            &[5, 7],
+            "states are not of one step: 'ZETA_STATE' is 7, so that 'MIDDLE_STATE' has to be 35",
+        ),
+        ("state-not-saved:once@2", ONE, &[5, 7, 6], ""),
+        ("swap-states", TWO, &[5, 100, 101, 7], ""),
+        ("state-of-another-slot:once@2", TWO, &[5, 100, 6, 7], ""),
+        ("reset-state:once@1", ONE, &[5, 2, 3], ""),
+    ];
+    for (fault, batches, sums, error) in cases {
+        let config = with(fault, Config::copies(false));
+        let (done, mut server) = converse(&config, batches);
+        let told: Vec<_> = done.iter().flat_map(Account::sums).collect();
+        let first = done.iter().map(Account::error).find(|error| !error.is_empty()).unwrap_or_default();
+        assert_eq!(
+            (&told[..], first.starts_with(error), first.is_empty()),
+            (*sums, true, error.is_empty()),
+            "{fault}: {first}"
+        );
+        server.finalize();
+        assert!(is_told(&world().log, fault), "{fault}: {:?}", world().log);
+        server.end();
+    }
+}
+
+#[test]
 fn a_model_that_checks_its_controls_tells_what_it_misheard() {
     for (fault, config, told) in [
         ("start-missing", Config::direct(), "control 'START' says false to the model and the request says true"),

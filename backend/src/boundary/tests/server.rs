@@ -28,7 +28,6 @@ pub(super) type Said = (c_uint, String);
 
 /// A model's configuration, as far as tests differ in it.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "a configuration has them side by side")]
 pub(super) struct Config {
     /// The strategy: `direct` or `oldest`.
     pub(super) strategy: &'static str,
@@ -38,8 +37,8 @@ pub(super) struct Config {
     pub(super) corrid: Option<&'static str>,
     /// The server keeps the state; whether it has an initial one.
     pub(super) state: Option<bool>,
-    /// It keeps two: `ZETA_STATE` of two elements, which comes first, and `ALPHA_STATE` of five.
-    pub(super) two_states: bool,
+    /// It keeps several: `ZETA_STATE` of two elements, which comes first, `ALPHA_STATE` of five, and perhaps one of any number.
+    pub(super) states: Several,
     /// The server gives one buffer for both the old and the new state.
     pub(super) one_buffer: bool,
     pub(super) decoupled: bool,
@@ -47,6 +46,19 @@ pub(super) struct Config {
     /// The outputs that tell what the model saw.
     pub(super) seen: &'static [(&'static str, &'static str)],
     pub(super) parameters: Vec<(&'static str, &'static str)>,
+}
+
+/// A state as the server gives it and gets it back, how many elements it has, and its type if that is not the model's.
+type StateOf = (&'static str, &'static str, i64, Option<&'static str>);
+
+/// Several states that the server keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Several {
+    No,
+    /// The sum and the number of steps.
+    Two,
+    /// The sum, three times and five times the sum.
+    Copies,
 }
 
 /// The server, with a model of which instances may be made. It has to be ended by [`Server::end`].
@@ -104,7 +116,7 @@ impl Config {
             datatype: "TYPE_INT32",
             corrid: None,
             state: None,
-            two_states: false,
+            states: Several::No,
             one_buffer: false,
             decoupled: false,
             iterative: false,
@@ -120,15 +132,27 @@ impl Config {
 
     /// INT32 on Direct, with two states that the server keeps from zeros on, and the output that tells the second.
     pub(super) fn two_states() -> Self {
-        Self { state: Some(true), two_states: true, seen: &[("COUNT", "TYPE_INT64")], ..Self::direct() }
+        Self { state: Some(true), states: Several::Two, seen: &[("COUNT", "TYPE_INT64")], ..Self::direct() }
     }
 
-    /// The names of the states as the server gives them and gets them back, and how many elements they have.
-    fn states(&self) -> &'static [(&'static str, &'static str, usize)] {
-        match (self.state, self.two_states) {
+    /// INT32 on Direct, with three states that the server keeps, which hold multiples of the sum.
+    pub(super) fn copies(has_initial: bool) -> Self {
+        let parameters = vec![("sequence_stress_states", "copies")];
+        Self { state: Some(has_initial), states: Several::Copies, parameters, ..Self::direct() }
+    }
+
+    fn states(&self) -> &'static [StateOf] {
+        match (self.state, self.states) {
             (None, _) => &[],
-            (_, false) => &[("INPUT_STATE", "OUTPUT_STATE", 1)],
-            (_, true) => &[("ZETA_STATE", "ZETA_STATE_OUT", 2), ("ALPHA_STATE", "ALPHA_STATE_OUT", 5)],
+            (_, Several::No) => &[("INPUT_STATE", "OUTPUT_STATE", 1, None)],
+            (_, Several::Two) => {
+                &[("ZETA_STATE", "ZETA_STATE_OUT", 2, None), ("ALPHA_STATE", "ALPHA_STATE_OUT", 5, None)]
+            }
+            (_, Several::Copies) => &[
+                ("ZETA_STATE", "ZETA_STATE_OUT", 2, None),
+                ("ALPHA_STATE", "ALPHA_STATE_OUT", 5, Some("TYPE_INT64")),
+                ("MIDDLE_STATE", "MIDDLE_STATE_OUT", -1, Some("TYPE_UINT32")),
+            ],
         }
     }
 
@@ -146,11 +170,12 @@ impl Config {
         if let Some(datatype) = self.corrid {
             controls.push(control("CORRID", json!({ "kind": "CONTROL_SEQUENCE_CORRID", "data_type": datatype })));
         }
-        let state = |(input, output, size): &(&str, &str, usize)| {
+        let state = |(input, output, size, datatype): &StateOf| {
+            let datatype = datatype.unwrap_or(self.datatype);
             let dims = json!([size.to_string()]);
-            let initial = json!({ "name": "begin", "data_type": self.datatype, "dims": dims, "zero_data": true });
+            let initial = json!({ "name": "begin", "data_type": datatype, "dims": [size.max(&1)], "zero_data": true });
             json!({
-                "input_name": input, "output_name": output, "data_type": self.datatype, "dims": dims,
+                "input_name": input, "output_name": output, "data_type": datatype, "dims": dims,
                 "initial_state": if self.state == Some(true) { vec![initial] } else { vec![] },
             })
         };
@@ -197,10 +222,11 @@ impl Config {
         if let Some(datatype) = self.corrid {
             inputs.push(self.tensor("CORRID", datatype, &[id.cast_signed()]));
         }
-        for (name, _, size) in self.states() {
+        for (name, _, size, datatype) in self.states() {
             // Without an initial state, this is whatever was there.
             let content = if self.state == Some(true) { 0 } else { 77 };
-            inputs.push(self.tensor(name, self.datatype, &vec![content; *size]));
+            let size = usize::try_from(*size).unwrap_or(1);
+            inputs.push(self.tensor(name, datatype.unwrap_or(self.datatype), &vec![content; size]));
         }
         let wants = ["OUTPUT"].into_iter().chain(self.seen.iter().map(|(name, _)| *name));
         let wants = wants.map(|name| CString::new(name).expect("it has no NUL")).collect();
@@ -414,13 +440,14 @@ impl Server {
                 for tensor in &mut ask.inputs {
                     let kept = states.get(&(place, given_back(&tensor.name)));
                     if let Some(state) = kept.filter(|_| ask.flags & START == 0) {
-                        tensor.data = Vec::clone(state);
+                        (tensor.shape, tensor.data) = Clone::clone(state);
                     }
                 }
             }
             let done = self.execute(batch);
             for (place, done) in done.iter().enumerate() {
-                let kept = done.states.iter().map(|state| ((place, state.name.clone()), state.data.clone()));
+                let kept = |state: &Tensor| ((place, state.name.clone()), (state.shape.clone(), state.data.clone()));
+                let kept = done.states.iter().map(kept);
                 states.extend(kept);
             }
             accounts.extend(done);

@@ -15,6 +15,10 @@ workload::table! {
         EffectLost = "effect-lost", "wrong sum";
         /// A step found a state that no known sequence had.
         UnknownState = "unknown-state", "wrong sum";
+        /// A sequence has several states, and the model got one of them in the place of another.
+        ExchangedStates = "exchanged-states", "wrong sum";
+        /// Of several states of a sequence one is not of the last step, or is another sequence's.
+        StatesOfSeveralSteps = "states-of-several-steps", "wrong sum";
         /// A step in the middle of a sequence found no state.
         StateReset = "state-reset", "wrong sum";
         /// A response is wrong by a small number, or it alone is wrong: the model computes wrongly.

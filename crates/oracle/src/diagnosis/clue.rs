@@ -136,6 +136,11 @@ pub enum Clue {
         /// What it found.
         found: Number,
     },
+    /// The step found the number of steps in place of the sum.
+    CountFound {
+        /// The number that it found.
+        found: Number,
+    },
     /// From what the sequence went on afterwards.
     WentOn {
         /// From what.

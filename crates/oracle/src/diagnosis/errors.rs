@@ -14,9 +14,9 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let asked = question.story.asked(spot);
     let Some((_, Said::Error(text))) = asked.answer else { return Vec::new() };
     let wants_start = text.contains("must specify the START flag");
-    let of_control = of_control(text);
-    let causes: &[Cause] = if of_control.is_some() {
-        of_control.as_slice()
+    let of_program = of_control(text).or_else(|| of_states(text));
+    let causes: &[Cause] = if of_program.is_some() {
+        of_program.as_slice()
     } else if asked.step.flaw().is_some() && wants_start {
         // Its sequence was over by then, and that is looked at after what is wrong with the request by itself.
         &[Cause::FlawTaken, Cause::ErrorText]
@@ -98,6 +98,15 @@ fn of_control(text: &str) -> Option<Cause> {
     let flags = [("START", Flag::Start), ("END", Flag::End), ("READY", Flag::Ready)];
     let flag = flags.into_iter().find(|(word, _)| name.contains(word));
     Some(flag.map_or(Cause::CorridWrong, |(_, flag)| of_flag(flag, told == "true")))
+}
+
+/// What the error of a model of this project says of the states that the server gave it.
+fn of_states(text: &str) -> Option<Cause> {
+    let said = [
+        ("states are exchanged: ", Cause::ExchangedStates),
+        ("states are not of one step: ", Cause::StatesOfSeveralSteps),
+    ];
+    said.into_iter().find(|(words, _)| text.contains(words)).map(|(_, cause)| cause)
 }
 
 #[cfg(test)]

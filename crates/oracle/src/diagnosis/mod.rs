@@ -46,6 +46,8 @@ pub struct ModelFacts {
     pub slots: Option<u32>,
     /// Whether it may keep its state by correlation ID, so that it would mix two sequences of one ID.
     pub keyed_by_id: bool,
+    /// Whether the server keeps the number of a sequence's steps in a state of its own.
+    pub keeps_count: bool,
     /// What it computes.
     pub arithmetic: Arithmetic,
     /// The output in which it says what it saw of a request, where it does.
@@ -74,6 +76,7 @@ impl ModelFacts {
             idle_limit: model.idle_limit,
             slots: model.slots.filter(|_| model.slots_in_phases.is_none()),
             keyed_by_id: model.mixes_pipelined.is_some(),
+            keeps_count: model.keeps_count,
             arithmetic: model.arithmetic,
             controls: model.controls.as_ref().map(|controls| controls.output.clone()),
             id_forms: vec![IdForm::default()],

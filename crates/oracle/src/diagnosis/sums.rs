@@ -114,7 +114,12 @@ fn of_case(case: &Case) -> Vec<Hypothesis> {
     let own = own.into_iter().flatten();
     let own =
         own.chain([corrid_added(case), end_mistaken(case), bit_flipped(case), saturated(case)].into_iter().flatten());
-    own.chain(out_of_order(case)).chain(effect_lost(case)).chain(reset(case)).chain(others::explain(case)).collect()
+    own.chain(exchanged(case))
+        .chain(out_of_order(case))
+        .chain(effect_lost(case))
+        .chain(reset(case))
+        .chain(others::explain(case))
+        .collect()
 }
 
 fn small(case: &Case) -> Option<Hypothesis> {
@@ -264,6 +269,22 @@ fn effect_lost(case: &Case) -> Option<Hypothesis> {
     // The nearer, the fewer were tried. Where nothing is left the state may as well be reset.
     let tried = 2 * (here - first) - 1 + 2 * usize::from(case.base.is_zero());
     Some(case.hypothesis(Cause::EffectLost, tried, case.if_taken(), clue))
+}
+
+/// The step found the number of steps, which the server keeps in another state.
+fn exchanged(case: &Case) -> Option<Hypothesis> {
+    if !case.known.keeps_count || case.asked.step.start {
+        return None;
+    }
+    let (steps, here) = (case.own_steps(), case.spot.step);
+    let number = |number| case.base.datatype().number(number);
+    // Where all steps find them exchanged, one more than the step before last was answered with is the number that the last one left.
+    let left = here.checked_sub(2).and_then(|before_last| steps[before_last].sum());
+    let counts = [Some(number(case.asked.step.request.step.into())), left.map(|sum| sum.wrapping_add(number(1)))];
+    counts.contains(&Some(case.base)).then(|| {
+        let clue = Clue::CountFound { found: case.base };
+        case.hypothesis(Cause::ExchangedStates, counts.len(), case.if_taken(), clue)
+    })
 }
 
 /// The step found no state.

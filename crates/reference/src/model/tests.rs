@@ -3,6 +3,7 @@
 mod faults;
 mod noise;
 mod rejected;
+mod several_states;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use super::{
     super::{
+        model::STATES_MAX,
         number::Number,
-        parameters::{self, Formula},
+        parameters::{self, Formula, Parameters},
         tensor::Datatype,
     },
     ALPHA_STATE, SEEN_ELEMENTS, Signal, StateSpec, Tells, TensorSpec, ZETA_STATE, first_number,
@@ -19,6 +20,8 @@ const ELEMENTS_MAX: i64 = 1 << 20;
 /// The most outputs, of which a request names those that it wants.
 const OUTPUTS_MAX: usize = 32;
 
+/// The output that tells the number of steps, which a sum has in its second state.
+const COUNT: &str = "COUNT";
 /// Outputs of one element, of models that echo what they saw.
 const ECHOES: [(&str, Datatype, Tells); 6] = [
     ("SAW_START", Datatype::Int32, Tells::Control(Signal::Start)),
@@ -35,6 +38,7 @@ pub(super) fn tells(
     formula: Formula,
     input: &TensorSpec,
     outputs: &[TensorSpec],
+    counts: bool,
 ) -> Result<Vec<Tells>, String> {
     let [result, ..] = outputs else { return Err(format!("model '{}' has no output", config.name)) };
     if formula.is_sum() && result.datatype != input.datatype {
@@ -56,6 +60,8 @@ pub(super) fn tells(
             Ok(Tells::Seen)
         } else if let Some((_, _, tells)) = echo.filter(|(_, its, _)| datatype == its && *dims == [1]) {
             Ok(*tells)
+        } else if counts && **name == *COUNT && *datatype == Datatype::Int64 && *dims == [1] {
+            Ok(Tells::Count)
         } else if !formula.is_sum() {
             Ok(Tells::Result)
         } else {
@@ -84,7 +90,7 @@ pub(super) fn check_sum(
     name: &str,
     inputs: &[TensorSpec],
     states: &[StateSpec],
-    initial: Option<Number>,
+    parameters: &Parameters,
 ) -> Result<(), String> {
     let [input] = inputs else {
         return Err(format!("model '{name}': one input is served, not {}", inputs.len()));
@@ -96,11 +102,22 @@ pub(super) fn check_sum(
     if Number::of_bits(input.datatype, 0).is_none() {
         return Err(format!("input '{}': there is no sum of {}", input.name, input.datatype.name()));
     }
-    match states {
-        [] => Ok(()),
-        [state] => check_state_of_sum(state, input, initial),
-        _ => Err(format!("model '{name}': one implicit state is served, not several")),
+    let Some((first, others)) = states.split_first() else {
+        let copies = parameters.holds_copies;
+        return if copies { Err(format!("model '{name}': there is no state for copies of the sum")) } else { Ok(()) };
+    };
+    let most = if parameters.holds_copies { STATES_MAX } else { 2 };
+    if states.len() > most {
+        return Err(format!("model '{name}': at most {most} implicit states are served, not {}", states.len()));
     }
+    if let Some(other) = others.iter().find(|other| Number::of_bits(other.tensor.datatype, 0).is_none()) {
+        let TensorSpec { name, datatype, .. } = &other.tensor;
+        return Err(format!("state '{name}': there is no sum of {datatype}"));
+    }
+    if states.iter().any(|state| state.initial.is_some() != first.initial.is_some()) {
+        return Err(format!("model '{name}': each of its states has to have an initial_state, or none of them"));
+    }
+    check_state_of_sum(first, input, parameters.initial)
 }
 
 fn check_state_of_sum(state: &StateSpec, input: &TensorSpec, told: Option<Number>) -> Result<(), String> {

@@ -16,6 +16,9 @@ use workload::{
 /// What the server takes for the idle limit where the configuration leaves it at 0.
 const DEFAULT_IDLE_LIMIT: Duration = Duration::from_secs(1);
 
+/// The output of a model that tells how many steps it counted in its second state.
+const COUNT: &str = "COUNT";
+
 pub(super) fn settings(config: &ModelConfig) -> Settings {
     let parameters =
         config.parameters.iter().map(|(key, parameter)| (key.clone(), parameter.string_value.clone())).collect();
@@ -45,6 +48,7 @@ pub(super) fn settings(config: &ModelConfig) -> Settings {
         queue_delay: Duration::from_micros(queue_delay),
         idle_limit,
         implicit_state: !batching.state.is_empty(),
+        keeps_count: batching.state.len() == 2 && config.output.iter().any(|output| output.name == COUNT),
         told_ids: told_ids(controls.clone()),
         told: told(controls),
         batches: config.max_batch_size > 0,

@@ -20,6 +20,7 @@ pub(super) fn known() -> ModelFacts {
         idle_limit: Some(std::time::Duration::from_millis(500)),
         slots: Some(2),
         keyed_by_id: false,
+        keeps_count: false,
         controls: Some("SEEN".to_owned()),
         id_forms: vec![IdForm::default()],
         untold_servers: None,

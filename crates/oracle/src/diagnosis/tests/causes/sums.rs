@@ -65,6 +65,39 @@ fn an_answer_with_something_in_it() {
 }
 
 #[test]
+fn two_states_that_were_exchanged() {
+    let known = ModelFacts { keeps_count: true, ..known() };
+    // Once: the second step finds one step, and its sum is kept; or always, so that what a step adds shows in the one after the next.
+    let once = from_step(1, &sums_from(1, &A[1..]));
+    assert_eq!(alone(&known, &once, 1)[0], ExchangedStates);
+    let always = [A[0], 1 + A[1], A[0] + 1 + A[2], 1 + A[1] + 1 + A[3]];
+    for step in 1..4 {
+        assert_eq!(alone(&known, &always, step)[0], ExchangedStates, "{step}");
+    }
+    let of_one_state = alone(&self::known(), &once, 1);
+    assert!(!of_one_state.contains(&ExchangedStates), "it has none to exchange: {of_one_state:?}");
+    // A state that is reset, and one that is not kept, are none of the two.
+    assert_eq!(alone(&known, &from_step(1, &sums_from(0, &A[1..])), 1)[0], StateReset);
+    assert_eq!(alone(&known, &from_step(2, &sums_from(A[0], &A[2..])), 2)[0], EffectLost);
+}
+
+#[test]
+fn errors_that_tell_of_states() {
+    for (text, expected) in [
+        ("states are exchanged: 'CACHE' holds 'CACHE_LEN', 'CACHE_LEN' holds 'CACHE'", ExchangedStates),
+        (
+            "states are not of one step: 'A' is 5, so that 'B' has to be 15 of dims [5], and it is 9 of shape [1, 5]",
+            StatesOfSeveralSteps,
+        ),
+        ("the states of the sequence are not what they have to be", ModelError),
+    ] {
+        let mut tale = Tale::default();
+        tale.send(0, 0, &A).answer(0, 0, 0, &A[..1]).error(0, 0, 1, text);
+        assert_eq!(causes(&tale.other(ViolationKind::UnexpectedError, (0, 0, 1)))[0], expected, "{text}");
+    }
+}
+
+#[test]
 fn a_step_that_was_not_executed() {
     let state = sums(&A)[1];
     let answers = from_step(2, &[&[state][..], &sums_from(state, &A[3..])].concat());
