@@ -24,7 +24,7 @@ use super::shared::Shared;
 use wire::transport::{Client, Configuration};
 use workload::{
     event::Nanos,
-    scenario::{Scenario, ServerAction},
+    scenario::{Phase, Scenario, ServerAction},
 };
 
 /// How long a server may take to be there again.
@@ -169,6 +169,9 @@ impl Hands {
                 {
                     let why = |error| cannot(format!("it loads the model anew, and that fails: {error}; {EXPLICIT}"));
                     let configuration = client.configuration(&model).await.map_err(why)?;
+                    if !configuration.steps().is_empty() && scenario.phases.iter().any(Phase::switches_strategy) {
+                        return Err(cannot(format!("model '{model}' is an ensemble, and its steps have the strategy")));
+                    }
                     client.load(&model, &configuration).await.map_err(why)?;
                     before = Some(configuration);
                 }

@@ -10,6 +10,7 @@ mod clients;
 mod connection_age;
 mod control_types;
 mod decoupled;
+mod ensembles;
 mod hosting;
 mod http;
 mod hunt;

@@ -19,6 +19,13 @@ pub struct Phase {
     pub server: Option<ServerAction>,
 }
 
+impl Phase {
+    /// Whether the model is loaded with another strategy than its own before it.
+    pub fn switches_strategy(&self) -> bool {
+        self.server.is_some_and(|action| action.strategy().is_some())
+    }
+}
+
 table! {
     /// Something that is done to the server in the middle of a run. Sequences need not live through it.
     pub enum ServerAction: Row {
