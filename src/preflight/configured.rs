@@ -7,7 +7,7 @@ use crate::preflight::Note;
 use wire::transport::Configuration;
 use workload::{
     model::{Model, Settings, SlotRange, Strategy, ToldIds, Turn},
-    scenario::{Phase, Scenario, ServerAction},
+    scenario::{Scenario, ServerAction},
 };
 
 /// Why sequences of one ID may cross in an ensemble.
@@ -110,8 +110,8 @@ fn turn(settings: &Settings) -> Turn {
 
 /// With what else the scenario loads a model that is configured like this.
 pub(super) fn loaded_in_phases(configuration: &Configuration, scenario: &Scenario) -> Vec<Settings> {
-    let strategy = |phase: &Phase| phase.server.and_then(ServerAction::strategy);
-    scenario.phases.iter().filter_map(strategy).map(|its| configuration.with_strategy(its).settings()).collect()
+    let changes = scenario.phases.iter().filter(|phase| phase.changes_model()).filter_map(|phase| phase.server);
+    changes.map(|action| configuration.as_loaded_by(action).settings()).collect()
 }
 
 /// Why a model may mix two sequences of one ID that are live at once, which the server allows.

@@ -14,6 +14,7 @@ mod ensembles;
 mod hosting;
 mod http;
 mod hunt;
+mod management;
 mod metrics;
 mod native_models;
 mod native_types;

@@ -8,13 +8,14 @@ use prost_reflect::{
 
 use super::settings::settings;
 use crate::proto::{
-    DESCRIPTORS, DataType, ModelConfig, ModelParameter,
+    DESCRIPTORS, DataType, ModelConfig, ModelInstanceGroup, ModelParameter,
     model_config::SchedulingChoice,
     model_ensembling,
     model_sequence_batching::{Control, ControlInput, StrategyChoice, StrategyDirect, StrategyOldest, control::Kind},
 };
 use workload::{
     model::{Settings, Strategy},
+    scenario::ServerAction,
     tensor::TensorSpec,
 };
 
@@ -101,6 +102,25 @@ impl Configuration {
         Self(config)
     }
 
+    /// The same with so many times as many instances; of an ensemble, which has none, the same.
+    pub fn with_times_the_instances(&self, times: u32) -> Self {
+        let mut config = self.0.clone();
+        let times = i32::try_from(times).unwrap_or(i32::MAX);
+        if config.instance_group.is_empty() && self.steps().is_empty() {
+            config.instance_group.push(ModelInstanceGroup::default());
+        }
+        for group in &mut config.instance_group {
+            group.count = group.count.max(1).saturating_mul(times);
+        }
+        if times > 1 { Self(config) } else { self.clone() }
+    }
+
+    /// The same as a phase has the model loaded.
+    pub fn as_loaded_by(&self, action: ServerAction) -> Self {
+        let its = self.with_times_the_instances(action.times_the_instances());
+        action.strategy().map_or_else(|| its.clone(), |strategy| its.with_strategy(strategy))
+    }
+
     /// The configuration as a `config.pbtxt` has it.
     ///
     /// # Errors
@@ -179,6 +199,17 @@ mod tests {
         assert!(text.starts_with("name: \"m\"\nmax_batch_size: 2\n"), "{text}");
         let places = ["key: \"a\"", "key: \"b\""].map(|key| text.find(key).expect("a parameter"));
         assert!(places[0] < places[1], "{text}");
+    }
+
+    #[test]
+    fn instances_are_multiplied_and_an_absent_group_is_one_instance() {
+        let times = |groups: &str| {
+            let json = format!(r#"{{"name": "m", "sequence_batching": {{}}, "instance_group": [{groups}]}}"#);
+            let configuration = Configuration(config_of(json.as_bytes()).expect("a configuration"));
+            [1, 2, 3].map(|times| configuration.with_times_the_instances(times).settings().slots)
+        };
+        assert_eq!(times(""), [1, 2, 3]);
+        assert_eq!(times(r#"{"count": 2, "kind": "KIND_CPU"}, {"kind": "KIND_CPU"}"#), [3, 6, 9]);
     }
 
     #[test]
