@@ -2,6 +2,7 @@
 
 mod computes;
 mod configured;
+mod ensemble;
 mod golden;
 mod limits;
 mod parts;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use self::{
     computes::{arithmetic, check_answers, check_elements, check_json, value_bits},
-    configured::{also_with, configured, loaded_in_phases, may_become_oldest, may_differ_in_length},
+    configured::{OF_SEVERAL, also_with, configured, loaded_in_phases, may_become_oldest, may_differ_in_length},
     golden::{golden_notes, whatever_tensors, without_formula},
     limits::idle_limit,
     parts::{is_missing, missing, note},
@@ -26,7 +27,7 @@ use oracle::{
     diagnosis::ModelFacts,
     golden::{Expectation, Golden, Identity},
 };
-use wire::transport::{CallError, Client, Configuration, Declared};
+use wire::transport::{CallError, Client, Declared};
 use workload::{
     arithmetic::Formula,
     controls::{self, Controls, Told},
@@ -287,7 +288,7 @@ impl Preflight {
             notes.push(note(Wanted::Configuration, error));
         }
         let configuration = configuration.ok();
-        let settings = configuration.as_ref().map(Configuration::settings);
+        let settings = ensemble::settings(client, configuration.as_ref()).await?;
         let batches = settings.as_ref().is_none_or(|settings| settings.batches);
         let (input, output, shape, datatype) = match golden {
             Some(golden) => whatever_tensors(golden, name, &declared)?,
@@ -450,8 +451,8 @@ fn controls(
         )));
     }
     // With another strategy there may be another number of slots.
-    let is_switched = |phase: &Phase| phase.server.is_some_and(|action| action.strategy().is_some());
-    let slots = Some(settings.slots).filter(|_| !scenario.phases.iter().any(is_switched));
+    let slots = settings.ensemble.as_ref().map_or(Some(settings.slots), |ensemble| ensemble.told_slots);
+    let slots = slots.filter(|_| !scenario.phases.iter().any(Phase::changes_model));
     Some(Controls { output: name.clone(), shape, told: settings.told, slots })
 }
 
@@ -487,11 +488,16 @@ fn calls(scenario: &Scenario) -> Vec<Note> {
 fn sends_after_answers(scenario: &Scenario, model: &Model) -> Option<Note> {
     let why = model.mixes_pipelined.as_ref().filter(|_| !model.arithmetic.answers.are_iterative())?;
     scenario.populations.iter().any(|population| population.sending.reuse == Reuse::Pipelined).then(|| {
-        format!(
-            "reuse is after-response: {why}, so it may keep state by correlation ID, and a START sent before the END's response \
-             could lawfully be mixed with its predecessor"
-        )
-        .into()
+        let start = "a START sent before the END's response could lawfully";
+        let note = if *why == OF_SEVERAL {
+            format!("reuse is after-response: {why}, and {start} reach the second of them first")
+        } else {
+            format!(
+                "reuse is after-response: {why}, so it may keep state by correlation ID, and {start} be mixed with its \
+                 predecessor"
+            )
+        };
+        note.into()
     })
 }
 

@@ -16,6 +16,8 @@ from . import install, native, repository
 
 HOST = install.ROOT / "models/host.py"
 PYTHON = "python"
+# The platform of a model whose steps are other models of the repository.
+ENSEMBLE = "ensemble"
 PARAMETER = "sequence_stress_hosted"
 STRATEGIES = ("direct", "oldest")
 # Configurations of old name the backend so.
@@ -254,6 +256,10 @@ class Hosting:
 
     def take(self, model, config):
         name = backend(config)
+        if name == ENSEMBLE:
+            # It has no backend, and its steps are models of their own.
+            self.as_they_are.append(model)
+            return
         if name in (PYTHON, native.NAME) or (self.own and (self.own / name).is_dir()):
             self.as_they_are.append(model)
             self.backends.add(name)

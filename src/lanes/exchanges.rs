@@ -113,9 +113,10 @@ impl Exchanges {
 
 /// How many slots the model has after the scenario did that.
 fn slots_after(action: ServerAction, model: &Model) -> Option<u32> {
-    let is_other = action.strategy().is_some_and(|strategy| model.strategy != Some(strategy));
+    let is_other =
+        action.strategy().is_some_and(|strategy| model.strategy != Some(strategy)) || action.times_the_instances() > 1;
     match model.slots_in_phases {
-        // A model that has two numbers of slots has one with its own strategy, and one with the other.
+        // A model that has two numbers of slots has one as it is configured, and one with the other strategy or more instances.
         Some(range) if is_other => Some(if model.slots == Some(range.most) { range.fewest } else { range.most }),
         _ => model.slots,
     }

@@ -7,11 +7,11 @@ use crate::preflight::Note;
 use wire::transport::Configuration;
 use workload::{
     model::{Model, Settings, SlotRange, Strategy, ToldIds, Turn},
-    scenario::{Phase, Scenario, ServerAction},
+    scenario::{Scenario, ServerAction},
 };
 
-/// The name of the configuration parameter that tells how long a model takes to execute, in ms.
-const EXECUTION_PARAMETER: &str = "execute_delay_ms";
+/// Why sequences of one ID may cross in an ensemble.
+pub(super) const OF_SEVERAL: &str = "the model is an ensemble of several sequence models";
 
 /// The model's scheduling: what its configuration tells, or else the command line. Its tensors and what it computes are not known here.
 pub(super) fn configured(
@@ -28,23 +28,27 @@ pub(super) fn configured(
 
 fn from_settings(name: &str, settings: &Settings, hints: Hints, notes: &mut Vec<Note>) -> Result<Model, String> {
     let Some(strategy) = settings.strategy else {
-        return Err(format!(
-            "model '{name}' has no sequence batching in its configuration, so there is nothing to test"
-        ));
+        let of =
+            if settings.ensemble.is_some() { "the configuration of any of its steps" } else { "its configuration" };
+        return Err(format!("model '{name}' has no sequence batching in {of}, so there is nothing to test"));
     };
+    if settings.iterative && settings.ensemble.is_some() {
+        return Err(format!("model '{name}' is an ensemble with an iterative step, which this tool cannot test"));
+    }
     let hints = Hints { formula: None, initial_state: None, responses: None, ..hints };
     notes.extend(Note::not_used(&hints));
-    let execution_ms = settings.parameters.get(EXECUTION_PARAMETER).and_then(|text| text.parse().ok()).unwrap_or(0);
     Ok(Model {
         name: name.to_owned(),
         strategy: Some(strategy),
         slots: Some(settings.slots),
-        batching: Some(settings.batching),
+        // An ensemble counts each request as an execution of its own.
+        batching: settings.ensemble.is_none().then_some(settings.batching),
         idle_limit: Some(settings.idle_limit),
-        execution: Duration::from_millis(execution_ms),
+        execution: Duration::from_millis(settings.execution_ms()),
         turn: turn(settings),
         told_ids: settings.told_ids,
         batches: settings.batches,
+        steps: settings.ensemble.as_ref().map(|ensemble| ensemble.steps.clone()).unwrap_or_default(),
         mixes_pipelined: mixes_pipelined(settings).map(Cow::Borrowed),
         keeps_count: settings.keeps_count,
         ..Model::default()
@@ -101,19 +105,22 @@ fn turn(settings: &Settings) -> Turn {
     Turn {
         executions_before: settings.slots.div_ceil(settings.batching.executed_at_once().max(1)).saturating_sub(1),
         queue_delay: settings.queue_delay,
+        between_models: settings.ensemble.as_ref().map(|ensemble| ensemble.further_idle).unwrap_or_default(),
     }
 }
 
 /// With what else the scenario loads a model that is configured like this.
 pub(super) fn loaded_in_phases(configuration: &Configuration, scenario: &Scenario) -> Vec<Settings> {
-    let strategy = |phase: &Phase| phase.server.and_then(ServerAction::strategy);
-    scenario.phases.iter().filter_map(strategy).map(|its| configuration.with_strategy(its).settings()).collect()
+    let changes = scenario.phases.iter().filter(|phase| phase.changes_model()).filter_map(|phase| phase.server);
+    changes.map(|action| configuration.as_loaded_by(action).settings()).collect()
 }
 
 /// Why a model may mix two sequences of one ID that are live at once, which the server allows.
 fn mixes_pipelined(settings: &Settings) -> Option<&'static str> {
     match settings.strategy {
         _ if settings.iterative => Some("the model is iterative"),
+        // The END of one in a slot of the first model and the START of the next in another may reach the second model in any order.
+        _ if settings.ensemble.as_ref().is_some_and(|ensemble| ensemble.batchers > 1) => Some(OF_SEVERAL),
         _ if settings.implicit_state => None,
         Some(Strategy::Oldest) => Some("the model is Oldest without implicit state"),
         _ if settings.told_ids != ToldIds::None => Some("the model is told correlation IDs and has no implicit state"),

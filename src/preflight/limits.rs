@@ -77,7 +77,8 @@ impl RunLimits {
         let lawful = waits.lawful(scenario.workers());
         let lost_after = lawful.max(least);
         let step = step_time(scenario, model).min(LONGEST);
-        let silence = idle_limit(model).saturating_add(step).saturating_add(added_by_networks(scenario));
+        let idle = idle_limit(model).saturating_add(model.turn.between_models);
+        let silence = idle.saturating_add(step).saturating_add(added_by_networks(scenario));
         Self {
             lawful,
             step,
@@ -114,7 +115,8 @@ fn longest_turn(scenario: &Scenario, model: &Model, pauses: Duration) -> Duratio
         step.saturating_mul(population.length.max.get()).saturating_add(stalled).saturating_add(passage(population))
     };
     let longest_sequence = scenario.populations.iter().map(longest).max().unwrap_or_default();
-    idle_limit.saturating_add(longest_sequence).saturating_add(pauses)
+    let between_models = model.turn.between_models;
+    idle_limit.saturating_add(longest_sequence).saturating_add(pauses).saturating_add(between_models)
 }
 
 /// The idle limit, or the server's default where it is not known.
@@ -156,7 +158,7 @@ mod tests {
         let model = Model {
             slots: Some(1),
             idle_limit: Some(Duration::MAX),
-            turn: Turn { executions_before: u32::MAX, queue_delay: Duration::MAX },
+            turn: Turn { executions_before: u32::MAX, queue_delay: Duration::MAX, between_models: Duration::MAX },
             ..model(Duration::MAX)
         };
         let limits = RunLimits::new(&scenario, &model);

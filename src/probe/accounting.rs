@@ -10,10 +10,7 @@ use super::Site;
 use crate::recorder::{Counts, Tally};
 use oracle::{CountBounds, Evidence, Violation, ViolationKind};
 use wire::transport::{CallError, Client, pending_requests};
-use workload::{
-    answers::Answers,
-    model::{Counted, Model, Spent, Statistics},
-};
+use workload::model::{Counted, Model, Spent, Statistics};
 
 const POLL: Duration = Duration::from_millis(50);
 
@@ -91,7 +88,7 @@ impl Baseline {
             Ok(before) => *before,
             Err(why) => return Accounting::NotCheckable { why: why.clone() },
         };
-        let expected = bounds(counts, model.arithmetic.answers);
+        let expected = bounds(counts, model);
         let model = &model.name;
         let has_settled = |now: Statistics| now.since(&before).is_some_and(|rose| reach(&rose.counted, &expected));
         wait_until_settled(client, model, settle, has_settled).await;
@@ -125,8 +122,9 @@ impl Ledger {
     }
 
     /// Compares how far the counts rose with what was sent and answered since.
-    pub(crate) async fn compare(self, client: &Client, model: &str, counts: &Counts, settle: Duration) -> Accounting {
-        let expected = bounds(counts, Answers::One);
+    pub(crate) async fn compare(self, client: &Client, model: &Model, counts: &Counts, settle: Duration) -> Accounting {
+        let expected = bounds(counts, model);
+        let model = &model.name;
         let reached = |now: Statistics| now.since(&self.0).is_none_or(|rose| reach(&rose.counted, &expected));
         wait_until_settled(client, model, settle, reached).await;
         match client.statistics(model).await {
@@ -169,14 +167,20 @@ async fn wait_until_settled(client: &Client, model: &str, limit: Duration, settl
 }
 
 /// What a correct server counts. Rejected requests are in no count, but those that waited for too long, which may count as failures.
-fn bounds(counts: &Counts, answers: Answers) -> CountBounds {
-    // The server's own END of a request that is a whole sequence is a failure to it.
-    let own_ends = if answers.are_iterative() { counts.completed } else { 0 };
+fn bounds(counts: &Counts, model: &Model) -> CountBounds {
+    let Counts { completed, rejected, failed, expired, indeterminate, .. } = *counts;
+    let fail_max = match (model.arithmetic.answers.are_iterative(), model.steps.is_empty()) {
+        // The server's own END of a request that is a whole sequence is a failure to it.
+        (true, _) => failed + expired + indeterminate + completed,
+        (false, true) => failed + expired + indeterminate,
+        // To an ensemble each rejection by a step is a failure. tritonserver counts each failure twice since 24.08.
+        (false, false) => 2 * (failed + rejected + indeterminate),
+    };
     CountBounds {
-        success_min: counts.completed,
+        success_min: completed,
         // A request that the model itself answers with an error counts as a success, or as a failure.
-        success_max: counts.completed + counts.failed + counts.indeterminate,
-        fail_max: counts.failed + counts.expired + counts.indeterminate + own_ends,
+        success_max: completed + failed + indeterminate,
+        fail_max,
     }
 }
 
@@ -265,6 +269,7 @@ impl PendingRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use workload::answers::Answers;
 
     fn counts(completed: u64, failed: u64, indeterminate: u64) -> Counts {
         Counts {
@@ -287,7 +292,7 @@ mod tests {
     }
 
     fn agrees(counts: &Counts, rose: Option<Statistics>) -> bool {
-        matches!(judge(rose, bounds(counts, Answers::One)), Accounting::Agrees { .. })
+        matches!(judge(rose, bounds(counts, &Model::default())), Accounting::Agrees { .. })
     }
 
     #[test]
@@ -295,7 +300,7 @@ mod tests {
         let counts = counts(10, 0, 0);
         assert!(agrees(&counts, rose(10, 10, 0)));
         for (success, inference, fail) in [(9, 10, 0), (11, 10, 0), (10, 9, 0), (10, 11, 0), (10, 10, 1), (13, 13, 0)] {
-            let judged = judge(rose(success, inference, fail), bounds(&counts, Answers::One));
+            let judged = judge(rose(success, inference, fail), bounds(&counts, &Model::default()));
             let violation = judged.violation(0, &counts).expect("a violation");
             assert_eq!(violation.kind, ViolationKind::Statistics, "{violation:?}");
         }
@@ -318,17 +323,27 @@ mod tests {
 
     #[test]
     fn sequences_that_end_by_themselves_may_each_count_as_a_failure_too() {
+        let mut model = Model::default();
+        model.arithmetic.answers = Answers::EachOf(3);
         let agrees = |fail| {
-            let judged = judge(rose(10, 10, fail), bounds(&counts(10, 0, 0), Answers::EachOf(3)));
+            let judged = judge(rose(10, 10, fail), bounds(&counts(10, 0, 0), &model));
             matches!(judged, Accounting::Agrees { .. })
         };
         assert_eq!([0, 10, 11].map(agrees), [true, true, false]);
     }
 
     #[test]
+    fn an_ensemble_counts_rejections_as_failures_and_may_count_them_twice() {
+        let model = Model { steps: vec!["step".to_owned()], ..Model::default() };
+        let agrees =
+            |fail| matches!(judge(rose(10, 10, fail), bounds(&counts(10, 1, 0), &model)), Accounting::Agrees { .. });
+        assert_eq!([0, 4, 8, 9].map(agrees), [true, true, true, false]);
+    }
+
+    #[test]
     fn counts_that_fell_tell_nothing() {
         let before = counted(Counted { success: 5, ..Counted::default() });
-        let judged = judge(Statistics::default().since(&before), bounds(&counts(1, 0, 0), Answers::One));
+        let judged = judge(Statistics::default().since(&before), bounds(&counts(1, 0, 0), &Model::default()));
         assert!(matches!(judged, Accounting::NotCheckable { .. }), "{judged:?}");
     }
 }

@@ -24,7 +24,7 @@ use super::shared::Shared;
 use wire::transport::{Client, Configuration};
 use workload::{
     event::Nanos,
-    scenario::{Scenario, ServerAction},
+    scenario::{Phase, Scenario, ServerAction},
 };
 
 /// How long a server may take to be there again.
@@ -164,11 +164,14 @@ impl Hands {
                 Some(ServerAction::Restart) if restart.is_none() => {
                     return Err(cannot("it restarts the server, and needs --restart-command to do so".to_owned()));
                 }
-                Some(ServerAction::Reload | ServerAction::ReloadDirect | ServerAction::ReloadOldest)
-                    if before.is_none() =>
-                {
+                Some(action) if action.loads() && before.is_none() => {
                     let why = |error| cannot(format!("it loads the model anew, and that fails: {error}; {EXPLICIT}"));
                     let configuration = client.configuration(&model).await.map_err(why)?;
+                    if !configuration.steps().is_empty() && scenario.phases.iter().any(Phase::changes_model) {
+                        return Err(cannot(format!(
+                            "model '{model}' is an ensemble, and its steps have strategy and instances"
+                        )));
+                    }
                     client.load(&model, &configuration).await.map_err(why)?;
                     before = Some(configuration);
                 }
@@ -203,10 +206,14 @@ impl Hands {
             return Ok(());
         }
         let Some(before) = &self.before else { return Ok(()) };
-        let configuration = action.strategy().map_or_else(|| before.clone(), |its| before.with_strategy(its));
+        let configuration = before.as_loaded_by(action);
         if configuration != *before {
             // A load that seems to fail may be carried out all the same.
             self.is_changed.store(true, Relaxed);
+        }
+        if action.unloads() {
+            let unloaded = self.client.unload(&self.model).await;
+            unloaded.map_err(|error| format!("model '{}' could not be unloaded: {error}", self.model))?;
         }
         let loaded = self.client.load(&self.model, &configuration).await;
         loaded.map_err(|error| format!("model '{}' could not be loaded anew: {error}", self.model))?;

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use models::{Backend, Dtype, Extra, Family, Form, Matrix, ModelOptions, Options};
+use models::{Backend, Dtype, Extra, Family, Form, Matrix, ModelOptions, Options, Written};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use workload::endpoint::Endpoints;
@@ -106,20 +106,32 @@ impl<'a> Own<'a> {
         let forms = Form::of_tester().into_iter().chain(CROSSED.map(Form::of)).collect();
         let matrix = Matrix { backends: vec![backend], dtypes: vec![*dtype], forms, options };
         let made = matrix.make().expect("the models can be made").models;
-        let made = made.iter().find(|made| made.name == self.like).unwrap_or_else(|| panic!("no '{}'", self.like));
-        let folder = repository.join(name);
+        let steps = format!("{}_step", self.like);
+        let its: Vec<_> = made.iter().filter(|made| made.name == self.like || made.name.starts_with(&steps)).collect();
+        assert!(!its.is_empty(), "no '{}'", self.like);
+        for made in its {
+            self.write_one(repository, name, made, backend);
+        }
+    }
+
+    /// Writes a model, or a step of an ensemble, under the name that the model gets.
+    fn write_one(&self, repository: &Path, name: &str, made: &Written, backend: Backend) {
+        let folder = repository.join(made.name.replacen(self.like, name, 1));
         fs::create_dir_all(folder.join("1")).expect("a folder");
         for file in &made.files {
             let path = folder.join(&file.name);
             fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-            let names = |text: &str| text.replacen(&format!("\"{}\"", self.like), &format!("\"{name}\""), 1);
+            let names = |text: &str| {
+                let of_steps = text.replace(&format!("\"{}_step", self.like), &format!("\"{name}_step"));
+                of_steps.replacen(&format!("\"{}\"", self.like), &format!("\"{name}\""), 1)
+            };
             match str::from_utf8(&file.bytes) {
                 Ok(text) if file.name == "config.pbtxt" => fs::write(path, names(text)),
                 _ => fs::write(path, &file.bytes),
             }
             .expect("a file");
         }
-        if backend == Backend::Python {
+        if backend == Backend::Python && folder.join("1/model.py").exists() {
             // Bytecode beside a model changes the model's folder, and the server then takes the model for another one.
             fs::write(folder.join("1/__pycache__"), "").expect("a file");
         }

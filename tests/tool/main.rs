@@ -16,6 +16,7 @@ mod controls;
 mod correct;
 mod detection;
 mod embedded;
+mod ensembles;
 mod errors;
 mod export;
 mod files;

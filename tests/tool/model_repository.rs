@@ -80,6 +80,8 @@ fn sums(parameters: &HashMap<String, ModelParameter>) -> [u16; 3] {
         "running-sum-plus-corrid-at-end" => [5, 11, 25],
         "ready-times-input-plus-start" => [6, 6, 7],
         "ready-times-input-plus-start-plus-corrid-at-end" => [6, 6, 14],
+        // An ensemble whose second step adds up the sums of the first.
+        "none" => [5, 16, 34],
         other => panic!("{other}"),
     }
 }

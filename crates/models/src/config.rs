@@ -10,13 +10,14 @@ use formats::networks;
 use super::{
     dtype::Dtype,
     family::StateTensor,
-    model::{INITIAL_FILE, Model, initial_file},
+    model::{INITIAL_FILE, Model, initial_file, step_name},
     options::{ControlType, CorridType, Extra, InitialState, ModelOptions},
 };
 use wire::proto::{
-    DataType, ModelConfig, ModelInput, ModelInstanceGroup, ModelOptimizationPolicy, ModelOutput, ModelParameter,
-    ModelRateLimiter, ModelSequenceBatching, ModelTransactionPolicy, ModelWarmup,
+    DataType, ModelConfig, ModelEnsembling, ModelInput, ModelInstanceGroup, ModelOptimizationPolicy, ModelOutput,
+    ModelParameter, ModelRateLimiter, ModelSequenceBatching, ModelTransactionPolicy, ModelWarmup,
     model_config::SchedulingChoice,
+    model_ensembling::Step,
     model_optimization_policy::ModelPriority,
     model_rate_limiter::Resource,
     model_sequence_batching::{
@@ -36,6 +37,11 @@ pub(super) const NO_FORMULA: &str = "none";
 /// The output that tells what a model saw, and how many elements it has.
 const SEEN: &str = "SEEN";
 const SEEN_ELEMENTS: i64 = 5;
+/// The tensors of an ensemble and of each of its steps.
+const INPUT: &str = "INPUT";
+const OUTPUT: &str = "OUTPUT";
+/// The parameters of an ensemble; all others are of its steps.
+const OF_ENSEMBLES: [&str; 3] = ["sequence_stress_controls", Formula::PARAMETER, Arithmetic::INITIAL_STATE];
 /// What echo models tell besides, each in an output of its own.
 const ECHOES: [(&str, DataType); 6] = [
     ("SAW_START", DataType::TypeInt32),
@@ -49,6 +55,46 @@ const ECHOES: [(&str, DataType); 6] = [
 impl Model<'_> {
     /// Its configuration.
     pub fn config(&self) -> ModelConfig {
+        if self.form.family.is_ensemble() { self.ensemble() } else { self.own_config() }
+    }
+
+    /// The configuration of an ensemble: each step takes what the one before it gives, and the last one tells what it saw.
+    fn ensemble(&self) -> ModelConfig {
+        let own = self.own_config();
+        let (first, last) = (INPUT, OUTPUT);
+        let count = self.form.family.traits().steps.len();
+        let between = |place: usize| match place {
+            0 => first.to_owned(),
+            place if place == count => last.to_owned(),
+            place => format!("BETWEEN_{place}"),
+        };
+        let step = |place: usize| {
+            let mut output_map = HashMap::from([(last.to_owned(), between(place))]);
+            if place == count {
+                output_map.insert(SEEN.to_owned(), SEEN.to_owned());
+            }
+            Step {
+                model_name: step_name(&own.name, place),
+                model_version: -1,
+                input_map: [(first.to_owned(), between(place - 1))].into(),
+                output_map,
+                ..Default::default()
+            }
+        };
+        let steps = (1..=count).map(step).collect();
+        let mut parameters = own.parameters;
+        parameters.retain(|name, _| OF_ENSEMBLES.contains(&name.as_str()));
+        ModelConfig {
+            platform: "ensemble".to_owned(),
+            backend: String::new(),
+            instance_group: Vec::new(),
+            scheduling_choice: Some(SchedulingChoice::EnsembleScheduling(ModelEnsembling { step: steps })),
+            parameters,
+            ..own
+        }
+    }
+
+    fn own_config(&self) -> ModelConfig {
         let Model { backend, dtype, form, options, .. } = *self;
         let traits = form.family.traits();
         let names = self.names();
@@ -97,7 +143,9 @@ impl Model<'_> {
                 .collect(),
             ..Default::default()
         };
-        options.extras.iter().for_each(|extra| add(&mut config, *extra));
+        // Those of an ensemble are its steps'.
+        let extras = options.extras.iter().filter(|_| !form.family.is_ensemble());
+        extras.for_each(|extra| add(&mut config, *extra));
         config
     }
 }
@@ -287,7 +335,9 @@ fn parameters(model: &Model<'_>) -> BTreeMap<String, String> {
         put("execute_delay_ms", &model.options.models.execution.as_millis().to_string());
         put("sequence_stress_controls", SEEN);
     }
-    let initial = model.initial().expect("it was checked");
+    // A first step without a state gives one more at START.
+    let is_one_more = traits.steps.first().is_some_and(|step| step.traits().is_stateless);
+    let initial = if is_one_more { model.dtype.number(1) } else { model.initial().expect("it was checked") };
     if !initial.is_zero() {
         put(Arithmetic::INITIAL_STATE, &initial.to_string());
     }

@@ -31,6 +31,8 @@ pub(super) struct Traits {
     pub(super) copies: bool,
     /// What is computed where that is no formula; the server keeps the state then.
     pub(super) network: Option<Network>,
+    /// Of an ensemble, the families of its steps, each of which takes what the one before it gives.
+    pub(super) steps: &'static [Family],
 }
 
 /// One of several states: what the server gives, what it gets back, and the size and type of both.
@@ -96,6 +98,7 @@ const PLAIN: Traits = Traits {
     states: None,
     copies: false,
     network: None,
+    steps: &[],
 };
 const OLDEST: Traits = Traits { strategy: Some(Strategy::Oldest), ..PLAIN };
 const DYNA: Traits = Traits { is_dyna: true, ..OLDEST };
@@ -184,6 +187,16 @@ workload::table! {
         TripleStateCrossed = "triple_state_crossed", TRIPLE_CROSSED;
         /// The same under Oldest.
         DynaTripleStateCrossed = "dyna_triple_state_crossed", dyna(TRIPLE_CROSSED);
+        /// An ensemble of one model, which has the running sum by slot.
+        Ensemble = "ensemble", Traits { word: "ensemble", steps: &[Family::Sequence], ..PLAIN };
+        /// An ensemble of one model, which has the running sum by CORRID.
+        EnsembleOldest = "ensemble_oldest", Traits { word: "ensemble_oldest", steps: &[Family::Oldest], ..OLDEST };
+        /// An ensemble of two models: the first gives INPUT + START, and the second has the running sum of that by CORRID.
+        EnsembleTwo = "ensemble_two",
+            Traits { word: "ensemble_two", steps: &[Family::Stateless, Family::Oldest], ..OLDEST };
+        /// An ensemble of two models, each of which has a sum by slot: the second adds up the sums that the first gives.
+        EnsembleSums = "ensemble_sums",
+            Traits { word: "ensemble_sums", steps: &[Family::Sequence, Family::Sequence], ..PLAIN };
     }
 }
 
@@ -200,7 +213,18 @@ impl Family {
 
     /// Whether what its models compute on each backend is a formula, from which each answer follows.
     pub fn has_formula(self) -> bool {
-        self.row().network.is_none()
+        self.row().network.is_none() && !self.adds_up_sums()
+    }
+
+    /// Whether its models are ensembles.
+    pub fn is_ensemble(self) -> bool {
+        !self.row().steps.is_empty()
+    }
+
+    /// Whether each of two steps keeps a sum, so that an answer is none of the inputs alone.
+    pub(super) fn adds_up_sums(self) -> bool {
+        let keeps = |family: &&Self| !family.row().is_stateless;
+        self.row().steps.iter().filter(keeps).count() > 1
     }
 
     /// The data type on a backend where nobody asks for one.
@@ -270,6 +294,10 @@ impl Form {
             Self::of(Family::Decoupled),
             Self::of(Family::DecoupledOldest),
             Self::of(Family::Iterative),
+            Self::of(Family::Ensemble),
+            Self::of(Family::EnsembleOldest),
+            Self::of(Family::EnsembleTwo),
+            Self::of(Family::EnsembleSums),
         ]
     }
 
@@ -320,8 +348,9 @@ pub(super) fn formula(family: Family, backend: Backend, strategy: Strategy) -> R
             Err("networks, which have no formula, are of the backend onnxruntime alone".to_owned())
         };
     }
-    let Traits { word, is_dyna, is_implicit, is_stateless, echoes, answers, ragged, states, .. } = family.traits();
-    let of_programs = word.starts_with("oldest") || ragged;
+    let Traits { word, is_dyna, is_implicit, is_stateless, echoes, answers, ragged, states, steps, .. } =
+        family.traits();
+    let of_programs = word.starts_with("oldest") || ragged || !steps.is_empty();
     let of_native = echoes || answers != Answers::One || states.is_some();
     if is_implicit && backend == Backend::Python {
         return Err("Triton's Python backend lets no model have state that the server keeps".to_owned());
@@ -332,6 +361,9 @@ pub(super) fn formula(family: Family, backend: Backend, strategy: Strategy) -> R
             family.name(),
             if of_programs { " and the Python one" } else { "" }
         ));
+    }
+    if family.adds_up_sums() {
+        return Ok(None);
     }
     let by_row = backend.traits().keeps_by_row && strategy == Strategy::Direct && !is_dyna;
     let keeps = is_implicit || !is_stateless && (backend.is_program() || by_row);

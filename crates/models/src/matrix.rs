@@ -1,6 +1,6 @@
 //! Many models at once: everything of some lists with everything of the others.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, iter};
 
 use super::{
     backend::Backend,
@@ -61,16 +61,17 @@ impl Matrix {
         let mut named = BTreeMap::new();
         for (backend, dtype, form) in self.combinations() {
             let model = Model::new(backend, dtype, form, &self.options);
-            match model.and_then(|model| Ok((model, model.files()?))) {
-                Ok((model, files)) => {
-                    let written = Written::new(&model, files);
-                    let (name, about) = (written.name.clone(), written.about());
-                    check_name(&name)?;
-                    if let Some(other) = named.insert(name.clone(), written) {
-                        return Err(format!(
-                            "two models would be called '{name}', one of {} and one of {about}: choose fewer, or leave --prefix and --plain-names out",
-                            other.about()
-                        ));
+            match model.and_then(|model| Ok((Written::new(&model, model.files()?), Written::steps(&model)?))) {
+                Ok((model, steps)) => {
+                    for written in iter::once(model).chain(steps) {
+                        let (name, about) = (written.name.clone(), written.about());
+                        check_name(&name)?;
+                        if let Some(other) = named.insert(name.clone(), written) {
+                            return Err(format!(
+                                "two models would be called '{name}', one of {} and one of {about}: choose fewer, or leave --prefix and --plain-names out",
+                                other.about()
+                            ));
+                        }
                     }
                 }
                 Err(reason) => *made.rejected.entry((backend.name(), reason)).or_default() += 1,

@@ -1,5 +1,7 @@
 //! A model: its name, its configuration and its files.
 
+use std::iter;
+
 use formats::{
     format::File,
     formulas::{self, Names},
@@ -15,6 +17,7 @@ use super::{
     options::{ControlType, CorridType, Extra, InitialState, NETWORK_WIDTH, Options},
     tensorrt, text,
 };
+use wire::proto::ModelConfig;
 use workload::{arithmetic::Formula, model::Strategy, number::Number};
 
 /// What runs on Triton's Python backend.
@@ -66,6 +69,9 @@ impl<'a> Model<'a> {
         }
         if form.variable && self.backend.is_program() && !traits.is_implicit {
             return Err("they take any number of elements without --variable".to_owned());
+        }
+        if form.family.is_ensemble() && form.initial != InitialState::None {
+            return Err("ensembles keep no state: their steps do".to_owned());
         }
         if self.backend == Backend::Openvino && matches!(self.dtype, Dtype::Int64 | Dtype::Uint64 | Dtype::Float64) {
             return Err(
@@ -241,11 +247,45 @@ impl<'a> Model<'a> {
         formulas::graph(formula, &options)
     }
 
+    /// What is made of each model that an ensemble is of, under the name that the ensemble's configuration has for it; of other models
+    /// nothing.
+    ///
+    /// # Errors
+    /// Why there is no such model.
+    pub fn each_step<R>(&self, make: impl Fn(&Model<'_>, String) -> Result<R, String>) -> Result<Vec<R>, String> {
+        let steps = self.form.family.traits().steps.iter().zip(1..);
+        let each = steps.map(|(family, place)| {
+            let form = Form { family: *family, ..self.form.clone() };
+            let step = Model::new(self.backend, self.dtype, &form, self.options)?;
+            make(&step, step_name(&self.name(), place))
+        });
+        each.collect()
+    }
+
+    /// The configurations of all that it is made of, its own first.
+    ///
+    /// # Errors
+    /// Why there is no such model.
+    pub fn configs(&self) -> Result<Vec<ModelConfig>, String> {
+        let steps = self.each_step(|step, name| Ok(ModelConfig { name, ..step.config() }))?;
+        Ok(iter::once(self.config()).chain(steps).collect())
+    }
+
     /// Its files, its configuration first; where it has none in its version's folder, that folder has to be made.
     ///
     /// # Errors
     /// Why the format does not take it.
     pub fn files(&self) -> Result<Vec<File>, String> {
+        self.files_as(self.name())
+    }
+
+    /// The same with another name in its configuration.
+    pub(super) fn files_as(&self, model: String) -> Result<Vec<File>, String> {
+        let config = |note: String| note + &text::print(&ModelConfig { name: model, ..self.config() });
+        let configuration = |note| File { name: CONFIGURATION.to_owned(), bytes: config(note).into_bytes() };
+        if self.form.family.is_ensemble() {
+            return Ok(vec![configuration(String::new())]);
+        }
         let mut files = Vec::new();
         let mut add = |name: String, bytes| files.push(File { name, bytes });
         let mut note = String::new();
@@ -265,10 +305,14 @@ impl<'a> Model<'a> {
                 add(format!("initial_state/{}", initial_file(place)), bytes);
             }
         }
-        let config = note + &text::print(&self.config());
-        files.insert(0, File { name: CONFIGURATION.to_owned(), bytes: config.into_bytes() });
+        files.insert(0, configuration(note));
         Ok(files)
     }
+}
+
+/// What the model of an ensemble's step is called.
+pub(super) fn step_name(ensemble: &str, place: usize) -> String {
+    format!("{ensemble}_step{place}")
 }
 
 /// What a configuration's file is called.

@@ -18,7 +18,7 @@ pub static DESCRIPTOR: LazyLock<MessageDescriptor> = LazyLock::new(|| {
 const CONTROL: &str = "inference.ModelSequenceBatching.Control";
 const WIDTH: usize = 120;
 const INDENT: &str = "  ";
-/// What stands at the top, whether it is given or not.
+/// What stands at the top, of which the backend and the platform need not be given.
 const FIRST: [&str; 4] = ["name", "backend", "platform", "max_batch_size"];
 
 /// A configuration as text.
@@ -28,7 +28,7 @@ pub(super) fn print(config: &ModelConfig) -> String {
     let mut lines = Vec::new();
     for name in FIRST {
         let field = DESCRIPTOR.get_field_by_name(name).expect("proto/ has it");
-        if name != "platform" || message.has_field(&field) {
+        if !matches!(name, "backend" | "platform") || message.has_field(&field) {
             lines.extend(field_lines(&field, &message.get_field(&field)));
         }
     }

@@ -37,6 +37,14 @@ impl Written {
         Self { name: model.name(), backend: model.backend, formula: model.formula, strategy: model.strategy, files }
     }
 
+    /// What an ensemble consists of besides its own configuration.
+    pub(super) fn steps(model: &Model<'_>) -> Result<Vec<Self>, String> {
+        model.each_step(|step, name| {
+            let files = step.files_as(name.clone())?;
+            Ok(Self { name, ..Self::new(step, files) })
+        })
+    }
+
     /// What it is, in words.
     pub(super) fn about(&self) -> String {
         format!("{} ({})", self.backend.name(), self.formula_name())

@@ -45,7 +45,10 @@ impl Rules {
     fn told_by(&self, response: &Response) -> Option<(Number, Option<Seen>)> {
         let (output, seen) = match (response.outputs.as_slice(), &self.controls) {
             ([output], None) => (output, None),
-            ([output, seen], Some(controls)) => (output, Some(seen_of(seen, controls)?)),
+            // An ensemble gives its outputs in an order of its own.
+            ([seen, output] | [output, seen], Some(controls)) if seen.name == controls.output => {
+                (output, Some(seen_of(seen, controls)?))
+            }
             _ => return None,
         };
         let is_right = self.is_of_the_model(response)
@@ -166,6 +169,9 @@ mod tests {
         let (right, not_seen) = (rules.answer(REQUEST, sum, seen), rules.answer(REQUEST, sum, None));
         assert_eq!(read(&rules, right.clone()), EventKind::Answered(REQUEST, sum, seen));
         assert_eq!(read(&bare, not_seen.clone()), EventKind::Answered(REQUEST, sum, None));
+        let mut in_another_order = right.clone();
+        in_another_order.result.as_mut().expect("a response").outputs.reverse();
+        assert_eq!(read(&rules, in_another_order), EventKind::Answered(REQUEST, sum, seen));
         let other_id = Received { id: "+1-2-3-4".into(), ..right.clone() };
         let error = Received { id: String::new(), result: Err("no".into()), code: None, outputs: 0 };
         for (rules, other) in [(&rules, other_id), (&rules, error), (&rules, not_seen), (&bare, right)] {

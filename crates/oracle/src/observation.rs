@@ -198,7 +198,7 @@ impl<'o> Observation<'o> {
                 let came = 1 + response.series.further.len();
                 response.is_empty() || came < self.rules.arithmetic.answers.count() as usize
             }
-            Err(text) => text.is_empty(),
+            Err(text) => words::says_nothing(text),
         }
     }
 

@@ -59,6 +59,16 @@ pub(super) fn want_start(text: &str, id: &str, model: &str) -> bool {
         && text.contains(&format!("'{model}'"))
 }
 
+/// What stands before the words of a step's error where an ensemble tells it, up to the ensemble's name and behind that.
+const OF_ENSEMBLE: [&str; 2] = ["in ensemble '", "', "];
+
+/// Whether an error has no words, or none but an ensemble's name.
+pub(super) fn says_nothing(text: &str) -> bool {
+    let [before, behind] = OF_ENSEMBLE;
+    let rest = text.strip_prefix(before).and_then(|rest| rest.split_once(behind)).map(|(_, rest)| rest);
+    text.is_empty() || rest.is_some_and(says_nothing)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,5 +82,18 @@ mod tests {
             assert_eq!(Words::of_server(Some(unknown)), Words::Unknown, "{unknown}");
         }
         assert_eq!(Words::of_server(None), Words::Unknown);
+    }
+
+    #[test]
+    fn an_ensemble_puts_its_name_before_what_its_step_says() {
+        for nothing in ["", "in ensemble 'a', ", "in ensemble 'a', in ensemble 'b', "] {
+            assert!(says_nothing(nothing), "{nothing}");
+        }
+        for something in ["no", "in ensemble 'a', no", "in ensemble 'a'"] {
+            assert!(!says_nothing(something), "{something}");
+        }
+        let step = "inference request for sequence 7 to model 'a_step1' must specify the START flag on the first request of the sequence";
+        assert!(want_start(&format!("in ensemble 'a', {step}"), "7", "a"));
+        assert!(!want_start(step, "7", "a"));
     }
 }

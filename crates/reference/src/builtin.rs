@@ -13,8 +13,11 @@ use workload::model::Strategy;
 static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
     let is_served = |form: &Form| {
         let is_told_apart = ![Family::Ragged, Family::Echo, Family::DynaEcho].contains(&form.family);
-        // State that begins with a file's data would need the file.
-        is_told_apart && !form.single_buffer && form.initial != InitialState::File { data: None }
+        // State that begins with a file's data would need the file. What has no formula is in another table.
+        is_told_apart
+            && form.family.has_formula()
+            && !form.single_buffer
+            && form.initial != InitialState::File { data: None }
     };
     Form::of_tester().into_iter().filter(is_served).collect()
 });
@@ -69,6 +72,7 @@ pub fn strategies(otherwise: Strategy) -> Vec<Strategy> {
 
 pub(super) fn configs(models_are: &ModelOptions) -> Vec<ModelConfig> {
     let options = options(models_are.clone());
-    let without_formula = WithoutFormula::ALL.into_iter().filter_map(|model| model.config(&options));
-    models(&options).map(|model| model.config()).chain(without_formula).collect()
+    let without_formula = WithoutFormula::ALL.into_iter().flat_map(|model| model.configs(&options));
+    // Of an ensemble its steps, too; all of these can be made.
+    models(&options).flat_map(|model| model.configs().unwrap_or_default()).chain(without_formula).collect()
 }

@@ -166,6 +166,10 @@ workload::table! {
         LateRelease = "late-release", Row("scheduling", "late response", "");
         /// the reaper meets an idle sequence in the backlog and the model serves nothing any more
         ReaperLivelock = "reaper-livelock", Row("scheduling", "livelock, hang", "server#8449");
+        /// a START reaches the second model of an ensemble without the flag
+        EnsembleLosesStart = "ensemble-loses-start", Row("ensemble", "wrong START signal", "core#369, core#373");
+        /// an END reaches the second model of an ensemble without the flag
+        EnsembleLosesEnd = "ensemble-loses-end", Row("ensemble", "wrong END signal", "core#369, core#373");
         /// of a correlation ID that is a number the lower 32 bits are looked at alone
         CutIds = "cut-ids", Row("server", "contamination from another sequence", "");
         /// of a correlation ID that is a number the lower 8 bits are looked at alone

@@ -177,6 +177,10 @@ fn initial_states(path: &Path, config: &ModelConfig) -> Result<Files, String> {
 
 /// What a model computes, in a line.
 fn served(spec: &Spec) -> String {
+    if !spec.steps.is_empty() {
+        let steps: Vec<_> = spec.steps.iter().map(|step| step.model.as_str()).collect();
+        return format!("{}: ensemble of {}", spec.config.name, steps.join(" and "));
+    }
     let strategy = match &spec.settings.strategy {
         Strategy::Direct { .. } => "Direct",
         Strategy::Oldest { .. } => "Oldest",

@@ -19,6 +19,7 @@ use tonic::{
 use super::{
     VERSION,
     decode::decode,
+    ensemble::enter,
     fault::Fault,
     like::Like,
     misbehaviour::Misbehaviour,
@@ -151,7 +152,7 @@ impl Service {
             sequence: request.id.clone(),
             is_answered: false,
         };
-        let answer = match model.submit(request) {
+        let answer = match enter(&self.repository, &model, request) {
             Err(failure) => Err(failure),
             // The sender is gone only with the model's runtime.
             Ok(()) => receiver.await.unwrap_or_else(|_| Err(Status::unavailable("Socket closed"))),
@@ -216,7 +217,7 @@ impl Service {
             let reply = Reply::Stream { outbox: Arc::clone(outbox), place };
             let request = self.read(&model, request, Arc::clone(&outbox.cancelled), reply)?;
             outbox.uses(&model, &request.id);
-            model.submit(request)
+            enter(&self.repository, &model, request)
         });
         if let Err(failure) = accepted {
             outbox.reject(place, request_id, failure);
@@ -290,7 +291,7 @@ impl GrpcInferenceService for Service {
         Ok(Response::new(ModelMetadataResponse {
             name,
             versions: vec![VERSION.to_owned()],
-            platform: spec.config.backend.clone(),
+            platform: if spec.steps.is_empty() { spec.config.backend.clone() } else { spec.config.platform.clone() },
             inputs: metadata(&spec.inputs, &spec),
             outputs: metadata(&spec.outputs, &spec),
         }))

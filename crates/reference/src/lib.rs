@@ -17,6 +17,7 @@ pub mod simulated;
 
 mod builtin;
 mod decode;
+mod ensemble;
 mod execution;
 pub mod fault;
 mod folder;

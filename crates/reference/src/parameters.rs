@@ -158,6 +158,24 @@ impl Parameters {
     }
 }
 
+impl Parameters {
+    /// Those of an ensemble, which itself executes nothing.
+    pub(super) fn of_ensemble() -> Self {
+        Self {
+            formula: Formula::sum(false, false),
+            execution: Duration::ZERO,
+            error_on: None,
+            initial: None,
+            responses: 1,
+            responses_up_to: None,
+            seed: 0,
+            noise: Noise::default(),
+            at_end: AtEnd::Nothing,
+            iterations: 1,
+        }
+    }
+}
+
 /// Whether a request may get other than one response.
 pub(super) fn is_decoupled(config: &ModelConfig) -> bool {
     config.model_transaction_policy.is_some_and(|policy| policy.decoupled)

@@ -144,11 +144,33 @@ impl Repository {
     /// Loads a model, with this configuration in place of its own where one is given. One that cannot be loaded leaves
     /// what is there.
     pub(super) fn load(&self, name: &str, config: Option<&str>) -> Result<(), Status> {
+        let steps = self.load_alone(name, config)?;
+        let problem = steps.iter().find_map(|step| {
+            let loaded = self.load(step, None).map_err(|failure| failure.message().to_owned());
+            let is_ensemble = || self.steps_of(step).is_some_and(|steps| !steps.is_empty());
+            loaded
+                .err()
+                .or_else(|| is_ensemble().then(|| format!("its step '{step}' is an ensemble, which is not served")))
+        });
+        let Some(problem) = problem else { return Ok(()) };
+        self.unload(name);
+        Err(Status::invalid_argument(format!("load failed for model '{name}': {problem}")))
+    }
+
+    /// The models that an ensemble needs; none where no such model is loaded.
+    fn steps_of(&self, name: &str) -> Option<Vec<String>> {
+        let models = self.models();
+        let steps = &models.get(name)?.loaded.as_ref()?.spec.steps;
+        Some(steps.iter().map(|step| step.model.clone()).collect())
+    }
+
+    /// The same without the models that an ensemble needs, which it returns.
+    fn load_alone(&self, name: &str, config: Option<&str>) -> Result<Vec<String>, Status> {
         let not_polled = || Status::internal(format!("failed to load '{name}', failed to poll from model repository"));
         let mut models = self.models_mut();
         let entry = models.get_mut(name).ok_or_else(not_polled)?;
         let config = match config {
-            None if entry.loaded.is_some() => return Ok(()),
+            None if entry.loaded.is_some() => return Ok(Vec::new()),
             None => entry.source.config.clone(),
             Some(json) => {
                 let config = read_config(name, json).and_then(|config| check(&config).map(|()| config));
@@ -165,13 +187,14 @@ impl Repository {
         })?;
         spec.settings.hold_until = self.hold_until;
         let spec = Arc::new(spec);
+        let steps = spec.steps.iter().map(|step| step.model.clone()).collect();
         let served = entry.loaded.as_ref().and_then(|loaded| loaded.served.get());
         if !served.is_some_and(|served| served.resize(&spec)) {
             entry.unload();
             entry.loaded = Some(Loaded { spec, served: OnceLock::new() });
             entry.was_loaded = true;
         }
-        Ok(())
+        Ok(steps)
     }
 
     /// Unloads a model; one that is not there is unloaded already.

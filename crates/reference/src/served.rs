@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    iter,
     ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::{SystemTime, UNIX_EPOCH},
@@ -16,13 +17,14 @@ use tonic::Status;
 
 use super::{
     VERSION,
+    ensemble::Passage,
     execution::{Executed, Instance, Ticket},
     fault::{Fault, Faults},
     metrics::Metrics,
     model::Outputs,
     scheduler::{Batch, Event, Moment, Rejection, Request, Scheduler, SequenceId},
     spec::Spec,
-    statistics::Statistics,
+    statistics::{Reason, Statistics},
     stream::Outbox,
     tasks::Tasks,
 };
@@ -50,6 +52,8 @@ pub(super) enum Reply {
     Call(oneshot::Sender<Answer>),
     /// A place in the order of a stream's answers: the request's number on it.
     Stream { outbox: Arc<Outbox>, place: u64 },
+    /// What a step of an ensemble gives.
+    Step(Arc<Passage>),
 }
 
 impl Reply {
@@ -59,6 +63,7 @@ impl Reply {
             // The client may be gone. One answer is all that a call can have, and what it goes to has no other number.
             Self::Call(sender) => _ = sender.send(answers.map(|mut all| all.pop().unwrap_or_default())),
             Self::Stream { outbox, place } => outbox.answer(place, model, request_id, answers),
+            Self::Step(passage) => passage.answered(answers),
         }
     }
 }
@@ -122,8 +127,9 @@ impl Served {
         served
     }
 
-    /// Starts instances until there are so many.
+    /// Starts instances until there are so many. An ensemble has none: its steps are other models.
     fn start_instances(self: &Arc<Self>, core: &mut Core, count: u32, spec: &Arc<Spec>) {
+        let count = if spec.steps.is_empty() { count } else { 0 };
         let first = u32::try_from(core.instances.len()).expect("instances are few");
         for index in first..count {
             let (sender, batches) = mpsc::unbounded_channel();
@@ -386,6 +392,30 @@ impl Served {
             all
         });
         reply.send(&self.name, request_id, answers);
+    }
+
+    /// Answers a request that went through all steps of an ensemble, or failed in one of them.
+    pub(super) fn passed(&self, request: Asked, outcome: Result<Outputs, Status>) {
+        let now = self.now();
+        let epoch_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let request_arrived = request.arrived;
+        match &outcome {
+            Ok(_) => self.core().statistics.executed(
+                1,
+                iter::once((request_arrived, true)),
+                &(request_arrived..now),
+                u64::try_from(epoch_ms).unwrap_or(u64::MAX),
+            ),
+            Err(_) => self.core().statistics.failed(now.saturating_sub(request_arrived), Reason::Other),
+        }
+        let Ticket { request_id, reply, .. } = request.payload;
+        let answers = outcome.map(|outputs| vec![self.response(&request_id, outputs)]);
+        reply.send(&self.name, request_id, answers);
+    }
+
+    /// The faults that are planted.
+    pub(super) fn faults(&self) -> Arc<Faults> {
+        Arc::clone(&self.faults)
     }
 
     fn response(&self, request_id: &str, outputs: Outputs) -> ModelInferResponse {

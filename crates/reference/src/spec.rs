@@ -3,7 +3,7 @@
 mod tensors;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -18,6 +18,7 @@ use super::{
 use wire::proto::{
     DataType, ModelConfig, ModelSequenceBatching,
     model_config::SchedulingChoice,
+    model_ensembling,
     model_sequence_batching::{Control, InitialState, State, StrategyChoice, control::Kind, initial_state::StateData},
 };
 
@@ -53,6 +54,16 @@ pub(super) struct Spec {
     pub(super) is_decoupled: bool,
     /// Whether a request is executed again and again, and a sequence of its own.
     pub(super) is_iterative: bool,
+    /// The steps of an ensemble, in their order; none of any other model.
+    pub(super) steps: Vec<EnsembleStep>,
+}
+
+/// A step of an ensemble: a model, and pairs of its tensors with the ensemble's.
+#[derive(Clone, Debug)]
+pub(super) struct EnsembleStep {
+    pub(super) model: String,
+    pub(super) inputs: Vec<(Arc<str>, Arc<str>)>,
+    pub(super) outputs: Vec<(Arc<str>, Arc<str>)>,
 }
 
 /// The contents of the files that a configuration names, by what it names them.
@@ -128,6 +139,10 @@ impl Spec {
     /// What this server cannot serve.
     pub(super) fn new(mut config: ModelConfig, files: &Files) -> Result<Self, String> {
         check(&config)?;
+        if let Some(SchedulingChoice::EnsembleScheduling(ensemble)) = &config.scheduling_choice {
+            let steps = ensemble.step.iter().map(step).collect();
+            return Self::of_ensemble(config, steps);
+        }
         complete(&mut config);
         let Some(SchedulingChoice::SequenceBatching(batching)) = &config.scheduling_choice else {
             return Err(format!("model '{}' has no sequence_batching", config.name));
@@ -161,9 +176,33 @@ impl Spec {
             weights: OnceLock::new(),
             is_decoupled: parameters::is_decoupled(&config),
             is_iterative: batching.iterative_sequence,
+            steps: Vec::new(),
             inputs,
             outputs,
             tells,
+            config,
+        })
+    }
+
+    /// An ensemble of these steps.
+    fn of_ensemble(config: ModelConfig, steps: Vec<EnsembleStep>) -> Result<Self, String> {
+        let inputs = config.input.iter().map(|input| tensor(&input.name, input.data_type(), &input.dims));
+        let outputs = config.output.iter().map(|output| tensor(&output.name, output.data_type(), &output.dims));
+        let (inputs, outputs) = (inputs.collect::<Result<Vec<_>, _>>()?, outputs.collect::<Result<Vec<_>, _>>()?);
+        tensors::check_names(&inputs, &outputs)?;
+        tensors::check_steps(&config.name, &inputs, &outputs, &steps)?;
+        Ok(Self {
+            settings: settings(&config, &ModelSequenceBatching::default())?,
+            controls: Vec::new(),
+            states: Vec::new(),
+            parameters: Parameters::of_ensemble(),
+            weights: OnceLock::new(),
+            is_decoupled: false,
+            is_iterative: false,
+            steps,
+            inputs,
+            outputs,
+            tells: Vec::new(),
             config,
         })
     }
@@ -286,6 +325,15 @@ fn complete(config: &mut ModelConfig) {
             oldest.preferred_batch_size.push(batch);
         }
     }
+}
+
+fn step(step: &model_ensembling::Step) -> EnsembleStep {
+    let pairs = |map: &HashMap<String, String>| {
+        let mut pairs: Vec<_> = map.iter().map(|(its, tensor)| (its.as_str().into(), tensor.as_str().into())).collect();
+        pairs.sort_unstable();
+        pairs
+    };
+    EnsembleStep { model: step.model_name.clone(), inputs: pairs(&step.input_map), outputs: pairs(&step.output_map) }
 }
 
 fn tensor(name: &str, datatype: DataType, dims: &[i64]) -> Result<TensorSpec, String> {

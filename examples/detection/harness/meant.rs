@@ -71,7 +71,7 @@ pub const MEANT: &[(&str, &[Fault])] = &[
         ],
     ),
     ("slot-exhaustion", &[LeakSlotAtEnd, HangInstance]),
-    ("rapid-cycling", &[KeepState, StartMissing, EndMissing, RejectStart]),
+    ("rapid-cycling", &[KeepState, StartMissing, EndMissing, RejectStart, EnsembleLosesStart, EnsembleLosesEnd]),
     ("interleaved-timeouts", &[LeakSlotAtIdle, ReadySpurious, ClockFromStart]),
     ("connection-drops", &[LeakSlotAtDisconnect, LoseFinalResponses, LeakSlotAtCancel]),
     ("bad-network", &[LeakSlotAtDisconnect, LateRelease]),

@@ -80,7 +80,7 @@ impl Scene {
 
     /// Whether the model can be sent its correlation IDs: one that is told them may lawfully take some of them for one.
     pub fn suits(self, model: &str) -> bool {
-        !matches!(self, Self::Pairs | Self::Alike) || !(model == OLDEST || model.contains("dyna"))
+        !matches!(self, Self::Pairs | Self::Alike) || !(model == OLDEST || model == ENSEMBLE || model.contains("dyna"))
     }
 
     pub fn text(self) -> &'static str {
@@ -108,9 +108,11 @@ pub const OLDEST: &str = "oldest_sequence_int32";
 pub const IMPLICIT: &str = "implicit_sequence_int32";
 pub const TWINS: &str = "twin_state_sequence_int32";
 pub const DECOUPLED: &str = "decoupled_sequence_int32";
+/// An ensemble of a model without a state and one that adds up.
+pub const ENSEMBLE: &str = "ensemble_two_sequence_int32";
 /// The models that are not to be accused where they are correct.
 pub const MODELS: &[&str] =
-    &[DIRECT, OLDEST, IMPLICIT, TWINS, DECOUPLED, "implicit_dyna_sequence_int32", "custom_nobatch_sequence_int32"];
+    &[DIRECT, OLDEST, IMPLICIT, TWINS, DECOUPLED, ENSEMBLE, "implicit_dyna_sequence_int32", "custom_nobatch_sequence_int32"];
 /// A model without a formula that is not to be accused: its outputs differ a little with their batches.
 pub const NOISY: &str = "gru_batch_noise_float32";
 
@@ -327,6 +329,9 @@ rows! {
     LateRelease OLDEST Base STEPS => Lost, &[Stall, ServerHang];
     // What was executing is still answered, so others may have been answered meanwhile.
     ReaperLivelock DIRECT Crowd SELDOM 8 => Lost, &[ServerHang, Stall];
+    // On an ID that still has a sequence in the second model the first step shows what the model was told.
+    EnsembleLosesStart ENSEMBLE Ends SEQUENCES => SpuriousStartError, &[StartRejected];
+    EnsembleLosesEnd ENSEMBLE Base SEQUENCES => WrongControl, &[EndNotTold];
     CutIds DIRECT Pairs STEPS => WrongSum, MIXED_UP;
     FoldIds DIRECT Pairs STEPS => WrongSum, MIXED_UP;
     FoldTexts DIRECT Alike STEPS => WrongSum, MIXED_UP;

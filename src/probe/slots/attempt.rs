@@ -378,7 +378,7 @@ impl<'r> Attempt<'r> {
     /// Whether the model's counts rose by what was answered here, and nobody else's requests.
     async fn compare_counts(&self) -> Result<(), Void> {
         let settle = self.site.scenario.limits.settle_ms.duration();
-        let model = &self.site.preflight.model.name;
+        let model = &self.site.preflight.model;
         match self.ledger.compare(self.client, model, &self.counts, settle).await {
             Accounting::Agrees { .. } => Ok(()),
             Accounting::Differs { rose, expected } => Err(Void {

@@ -45,6 +45,8 @@ workload::table! {
         TwoStateImplicit = "two_state_implicit_float32", Row(Family::Implicit, two_state, &[]);
         /// An input and an output of each type; one input is optional.
         AnyTensors = "any_tensors", Row(Family::Sequence, any_tensors, &[]);
+        /// An ensemble of two models, of which the second adds up the sums that the first gives.
+        EnsembleSums = "ensemble_sums_float32", Row(Family::EnsembleSums, |_| {}, &[]);
     }
 }
 
@@ -61,8 +63,15 @@ impl WithoutFormula {
         model(&self.form(), options).map(|model| model.strategy)
     }
 
+    /// Its configuration, and those of its steps; none where these options allow no such model.
+    pub(super) fn configs(self, options: &Options) -> Vec<ModelConfig> {
+        let form = self.form();
+        let all = model(&form, options).and_then(|model| model.configs().ok()).unwrap_or_default();
+        self.config(options).into_iter().chain(all.into_iter().skip(1)).collect()
+    }
+
     /// Its configuration; none where these options allow no such model.
-    pub(super) fn config(self, options: &Options) -> Option<ModelConfig> {
+    fn config(self, options: &Options) -> Option<ModelConfig> {
         let Row(_, tensors, parameters) = *self.row();
         let mut config = model(&self.form(), options)?.config();
         self.name().clone_into(&mut config.name);

@@ -9,7 +9,7 @@ use super::{
         parameters::{self, Formula, Parameters},
         tensor::Datatype,
     },
-    ALPHA_STATE, SEEN_ELEMENTS, Signal, StateSpec, Tells, TensorSpec, ZETA_STATE, first_number,
+    ALPHA_STATE, EnsembleStep, SEEN_ELEMENTS, Signal, StateSpec, Tells, TensorSpec, ZETA_STATE, first_number,
 };
 use wire::proto::ModelConfig;
 
@@ -83,6 +83,30 @@ pub(super) fn check_names(inputs: &[TensorSpec], outputs: &[TensorSpec]) -> Resu
         }
     }
     Ok(())
+}
+
+/// The steps of an ensemble come one after the other: each takes what there is by then, and at the end all outputs are there.
+pub(super) fn check_steps(
+    name: &str,
+    inputs: &[TensorSpec],
+    outputs: &[TensorSpec],
+    steps: &[EnsembleStep],
+) -> Result<(), String> {
+    let mut there: BTreeSet<&str> = inputs.iter().map(|input| &*input.name).collect();
+    for EnsembleStep { model, inputs, outputs } in steps {
+        if model == name {
+            return Err(format!("ensemble '{name}' is a step of its own"));
+        }
+        if let Some((_, missing)) = inputs.iter().find(|(_, tensor)| !there.contains(&**tensor)) {
+            return Err(format!("step '{model}' of ensemble '{name}': no step before it gives '{missing}'"));
+        }
+        there.extend(outputs.iter().map(|(_, tensor)| &**tensor));
+    }
+    match outputs.iter().find(|output| !there.contains(&*output.name)) {
+        _ if steps.is_empty() => Err(format!("ensemble '{name}' has no step")),
+        Some(output) => Err(format!("ensemble '{name}': no step gives its output '{}'", output.name)),
+        None => Ok(()),
+    }
 }
 
 /// What a model that adds up has to be like.

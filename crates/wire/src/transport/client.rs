@@ -290,19 +290,6 @@ impl Client {
         self.load_with(model, None).await
     }
 
-    async fn unload(&self, model: &str) -> Result<(), CallError> {
-        match &self.over {
-            Over::Http(http) => self.limited(http.unload(model)).await,
-            Over::Grpc(conduit) => {
-                let request =
-                    proto::RepositoryModelUnloadRequest { model_name: model.to_owned(), ..Default::default() };
-                let proto::RepositoryModelUnloadResponse {} =
-                    self.call(conduit, "RepositoryModelUnload", request).await?;
-                Ok(())
-            }
-        }
-    }
-
     /// Loads a model with this configuration, in place of what is loaded.
     ///
     /// # Errors
@@ -313,6 +300,26 @@ impl Client {
         }
         let json = configuration.to_json().map_err(CallError::Rejected)?;
         self.load_with(model, Some(json)).await
+    }
+
+    /// Unloads a model.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub async fn unload(&self, model: &str) -> Result<(), CallError> {
+        if !self.replicas.is_empty() {
+            return Box::pin(self.each(|its| its.unload(model))).await.map(drop);
+        }
+        match &self.over {
+            Over::Http(http) => self.limited(http.unload(model)).await,
+            Over::Grpc(conduit) => {
+                let request =
+                    proto::RepositoryModelUnloadRequest { model_name: model.to_owned(), ..Default::default() };
+                let proto::RepositoryModelUnloadResponse {} =
+                    self.call(conduit, "RepositoryModelUnload", request).await?;
+                Ok(())
+            }
+        }
     }
 
     /// Loads a model, with a configuration as JSON if there is one.

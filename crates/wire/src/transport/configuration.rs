@@ -8,12 +8,14 @@ use prost_reflect::{
 
 use super::settings::settings;
 use crate::proto::{
-    DESCRIPTORS, DataType, ModelConfig, ModelParameter,
+    DESCRIPTORS, DataType, ModelConfig, ModelInstanceGroup, ModelParameter,
     model_config::SchedulingChoice,
+    model_ensembling,
     model_sequence_batching::{Control, ControlInput, StrategyChoice, StrategyDirect, StrategyOldest, control::Kind},
 };
 use workload::{
     model::{Settings, Strategy},
+    scenario::ServerAction,
     tensor::TensorSpec,
 };
 
@@ -30,6 +32,19 @@ impl Configuration {
     /// What it says.
     pub fn settings(&self) -> Settings {
         settings(&self.0)
+    }
+
+    /// The model's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The steps of an ensemble; none of any other model.
+    pub fn steps(&self) -> &[model_ensembling::Step] {
+        match &self.0.scheduling_choice {
+            Some(SchedulingChoice::EnsembleScheduling(ensemble)) => &ensemble.step,
+            _ => &[],
+        }
     }
 
     /// The model's inputs and outputs, as its metadata would have them.
@@ -87,6 +102,25 @@ impl Configuration {
         Self(config)
     }
 
+    /// The same with so many times as many instances; of an ensemble, which has none, the same.
+    pub fn with_times_the_instances(&self, times: u32) -> Self {
+        let mut config = self.0.clone();
+        let times = i32::try_from(times).unwrap_or(i32::MAX);
+        if config.instance_group.is_empty() && self.steps().is_empty() {
+            config.instance_group.push(ModelInstanceGroup::default());
+        }
+        for group in &mut config.instance_group {
+            group.count = group.count.max(1).saturating_mul(times);
+        }
+        if times > 1 { Self(config) } else { self.clone() }
+    }
+
+    /// The same as a phase has the model loaded.
+    pub fn as_loaded_by(&self, action: ServerAction) -> Self {
+        let its = self.with_times_the_instances(action.times_the_instances());
+        action.strategy().map_or_else(|| its.clone(), |strategy| its.with_strategy(strategy))
+    }
+
     /// The configuration as a `config.pbtxt` has it.
     ///
     /// # Errors
@@ -105,7 +139,7 @@ impl Configuration {
         let texts = iter::once(rest)
             .chain(parameters.into_iter().map(alone))
             .map(|config| Ok(Self(config).to_message()?.to_text_format_with_options(&options)));
-        Ok(texts.collect::<Result<Vec<_>, String>>()?.join("\n"))
+        Ok(with_ordered_maps(&texts.collect::<Result<Vec<_>, String>>()?.join("\n")))
     }
 
     pub(super) fn to_json(&self) -> Result<String, String> {
@@ -117,6 +151,27 @@ impl Configuration {
         message.transcode_from(&self.0).map_err(|error| error.to_string())?;
         Ok(message)
     }
+}
+
+/// The same text with the tensors of an ensemble's steps in order, because a message's map has none.
+fn with_ordered_maps(text: &str) -> String {
+    let mut ordered = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        ordered.push(line.to_owned());
+        if !matches!(line.trim(), "input_map: [{" | "output_map: [{") {
+            continue;
+        }
+        let map: Vec<_> = lines.by_ref().take_while(|line| line.trim() != "}]").collect();
+        let mut entries: Vec<_> = map.split(|line| line.trim() == "}, {").collect();
+        entries.sort_unstable();
+        let indent = &line[..line.len() - line.trim_start().len()];
+        ordered.push(
+            entries.into_iter().map(|entry| entry.join("\n")).collect::<Vec<_>>().join(&format!("\n{indent}}}, {{\n")),
+        );
+        ordered.push(format!("{indent}}}]"));
+    }
+    ordered.join("\n")
 }
 
 fn descriptor() -> Result<MessageDescriptor, String> {
@@ -144,5 +199,27 @@ mod tests {
         assert!(text.starts_with("name: \"m\"\nmax_batch_size: 2\n"), "{text}");
         let places = ["key: \"a\"", "key: \"b\""].map(|key| text.find(key).expect("a parameter"));
         assert!(places[0] < places[1], "{text}");
+    }
+
+    #[test]
+    fn instances_are_multiplied_and_an_absent_group_is_one_instance() {
+        let times = |groups: &str| {
+            let json = format!(r#"{{"name": "m", "sequence_batching": {{}}, "instance_group": [{groups}]}}"#);
+            let configuration = Configuration(config_of(json.as_bytes()).expect("a configuration"));
+            [1, 2, 3].map(|times| configuration.with_times_the_instances(times).settings().slots)
+        };
+        assert_eq!(times(""), [1, 2, 3]);
+        assert_eq!(times(r#"{"count": 2, "kind": "KIND_CPU"}, {"kind": "KIND_CPU"}"#), [3, 6, 9]);
+    }
+
+    #[test]
+    fn the_text_of_an_ensemble_is_always_the_same() {
+        let maps = r#"{"a": "a", "b": "b", "c": "c", "d": "d", "e": "e"}"#;
+        let step = format!(r#"{{"model_name": "s", "input_map": {maps}, "output_map": {maps}}}"#);
+        let json = format!(r#"{{"name": "m", "ensemble_scheduling": {{"step": [{step}, {step}]}}}}"#);
+        let text = || Configuration(config_of(json.as_bytes()).expect("a configuration")).to_text().expect("a text");
+        let first = text();
+        assert_eq!(first.matches("key: \"a\"").count(), 4, "{first}");
+        assert!((0..20).all(|_| text() == first), "{first}");
     }
 }

@@ -24,7 +24,8 @@ pub(super) fn settings(config: &ModelConfig) -> Settings {
         config.parameters.iter().map(|(key, parameter)| (key.clone(), parameter.string_value.clone())).collect();
     let decoupled = config.model_transaction_policy.is_some_and(|policy| policy.decoupled);
     let Some(SchedulingChoice::SequenceBatching(batching)) = &config.scheduling_choice else {
-        return Settings { idle_limit: DEFAULT_IDLE_LIMIT, decoupled, parameters, ..Settings::default() };
+        let batches = config.max_batch_size > 0;
+        return Settings { idle_limit: DEFAULT_IDLE_LIMIT, batches, decoupled, parameters, ..Settings::default() };
     };
     let batch = u32::try_from(config.max_batch_size).unwrap_or(0).max(1);
     let (strategy, slots_of_an_instance, queue_delay) = match &batching.strategy_choice {
@@ -55,6 +56,7 @@ pub(super) fn settings(config: &ModelConfig) -> Settings {
         decoupled,
         iterative: batching.iterative_sequence,
         parameters,
+        ensemble: None,
     }
 }
 

@@ -56,6 +56,7 @@ scenarios! {
     "long-sequences"
     "correlation-id-nul"
     "affinity"
+    "model-management"
 }
 
 impl Builtin {

@@ -19,31 +19,73 @@ pub struct Phase {
     pub server: Option<ServerAction>,
 }
 
+impl Phase {
+    /// Whether the model is loaded with another configuration than its own before it.
+    pub fn changes_model(&self) -> bool {
+        self.server.is_some_and(|action| action.strategy().is_some() || action.times_the_instances() > 1)
+    }
+}
+
 table! {
     /// Something that is done to the server in the middle of a run. Sequences need not live through it.
     pub enum ServerAction: Row {
         /// The model is loaded anew, as it was configured before the run.
-        Reload = "reload", Row(None, "the model was reloaded");
+        Reload = "reload", Row { done: "the model was reloaded", ..RELOAD };
         /// The model is loaded anew with the Direct strategy.
-        ReloadDirect = "reload-direct", Row(Some(Strategy::Direct), "the model was reloaded with Direct");
+        ReloadDirect = "reload-direct",
+            Row { strategy: Some(Strategy::Direct), done: "the model was reloaded with Direct", ..RELOAD };
         /// The model is loaded anew with the Oldest strategy.
-        ReloadOldest = "reload-oldest", Row(Some(Strategy::Oldest), "the model was reloaded with Oldest");
+        ReloadOldest = "reload-oldest",
+            Row { strategy: Some(Strategy::Oldest), done: "the model was reloaded with Oldest", ..RELOAD };
         /// The server is ended and started again.
-        Restart = "restart", Row(None, "the server was restarted");
+        Restart = "restart", Row { loads: false, done: "the server was restarted", ..RELOAD };
+        /// The model is loaded anew with twice as many instances.
+        MoreInstances = "more-instances",
+            Row { instances: 2, done: "the model was reloaded with twice as many instances", ..RELOAD };
+        /// The model is unloaded, and then loaded as it was configured before the run.
+        Unload = "unload", Row { unloads: true, done: "the model was unloaded and loaded", ..RELOAD };
     }
 }
 
-/// The strategy that the model is loaded with, where that is not its own, and what was done.
-struct Row(Option<Strategy>, &'static str);
+/// What an action is like.
+struct Row {
+    /// Whether it loads the model.
+    loads: bool,
+    /// Whether it unloads the model before.
+    unloads: bool,
+    /// The strategy that the model is loaded with, where that is not its own.
+    strategy: Option<Strategy>,
+    /// How many times as many instances the model then has.
+    instances: u32,
+    /// What was done.
+    done: &'static str,
+}
+
+const RELOAD: Row = Row { loads: true, unloads: false, strategy: None, instances: 1, done: "" };
 
 impl ServerAction {
     /// The strategy that the model is loaded with, where that is not its own.
     pub fn strategy(self) -> Option<Strategy> {
-        self.row().0
+        self.row().strategy
+    }
+
+    /// How many times as many instances as its own the model is loaded with.
+    pub fn times_the_instances(self) -> u32 {
+        self.row().instances
+    }
+
+    /// Whether it loads the model.
+    pub fn loads(self) -> bool {
+        self.row().loads
+    }
+
+    /// Whether it unloads the model before it loads it.
+    pub fn unloads(self) -> bool {
+        self.row().unloads
     }
 
     /// What was done, for reports.
     pub fn done(self) -> &'static str {
-        self.row().1
+        self.row().done
     }
 }

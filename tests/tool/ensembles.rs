@@ -1,0 +1,147 @@
+//! Ensembles, whose steps are sequence models: they are tested as any model, and what their steps do wrong is found.
+
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+
+use crate::support::{
+    request::step,
+    runs::{self, block_on, reference_server, run_alone},
+};
+use oracle::ViolationKind;
+use reference::{ModelOptions, Planted, Server};
+use sequence_stress::{
+    golden::{Asked, Subject},
+    preflight::Hints,
+    probe::Accounting,
+    run::{RunResult, Setup},
+};
+use wire::{proto::grpc_inference_service_client::GrpcInferenceServiceClient, simulation::Simulation};
+use workload::{inputs::Options, scenario::Scenario, seed::Seed};
+
+const ONE: &str = "ensemble_sequence_int32";
+const OLDEST: &str = "ensemble_oldest_sequence_int32";
+const TWO: &str = "ensemble_two_sequence_int32";
+const SUMS: &str = "ensemble_sums_float32";
+
+const LIMITS: &str = "limits = { lost_after_ms = 1000, step_ms = 2, settle_ms = 300, quiet_ms = 20, drain_ms = 1000, connect_ms = 2000 }";
+const ALL_KINDS: &str = "claims = {}\nload = { workers = 4, iterations = 25 }\nlength.max = 20\n\
+    patterns.common = { valid = 4, valid-valid = 2, valid-no-end = 1, no-end = 1, no-start = 1, restart = 1, after-end = 1, end-twice = 1, \
+    malformed = 1, restart-elsewhere = 1, continue-elsewhere = 1, concurrent = 1 }";
+const CUTS: &str = "claims = {}\nload = { workers = 4, iterations = 25 }\nlength.max = 20\n\
+    patterns.common = { valid = 2, cancel-queued = 2, cancel-executing = 1, cancel-idle = 1, cancel-restart = 2, reset = 1 }";
+const PLAIN: &str = "claims = {}\nload = { workers = 4, iterations = 40 }\nlength.max = 20\n\
+    patterns.common = { valid = 5, valid-valid = 2, no-start = 1 }";
+
+fn server(fault: Option<&str>) -> Server {
+    let models = ModelOptions {
+        instances: 2,
+        max_batch_size: 2,
+        candidates: 2,
+        idle_limit: Duration::from_millis(500),
+        execution: Duration::from_millis(1),
+        ..ModelOptions::default()
+    };
+    let faults: Vec<_> = fault.map(|fault| fault.parse::<Planted>().expect("a fault")).into_iter().collect();
+    reference_server(models, &faults)
+}
+
+fn on(server: &Server, model: &str, text: &str) -> Scenario {
+    runs::scenario(&format!("{LIMITS}\n{text}\ntarget = {{ endpoint = '{}', model = '{model}' }}", server.address))
+}
+
+fn run(model: &str, fault: Option<&str>, text: &str, seed: u64) -> RunResult {
+    let _simulation = Simulation::begin();
+    let server = server(fault);
+    let setup = Setup { embedded: true, ..Setup::new(on(&server, model, text), Seed(seed)) };
+    run_alone(setup).expect("the server can be tested")
+}
+
+#[test]
+fn a_correct_ensemble_is_not_accused_in_ten_seeds() {
+    for model in [ONE, OLDEST, TWO] {
+        for (seed, text) in (0..10).zip([ALL_KINDS, CUTS].into_iter().cycle()) {
+            let result = run(model, None, text, seed);
+            assert_eq!(result.violations, [], "{model}, seed {seed}");
+            let total = result.tally.total();
+            assert!(total.completed > 400 && total.unjudged < total.completed, "{model}, seed {seed}: {total:?}");
+            assert!(matches!(result.accounting, Accounting::Agrees { .. }), "{model}: {:?}", result.accounting);
+        }
+    }
+}
+
+#[test]
+fn what_is_known_of_an_ensemble_is_what_is_scarcest_in_its_steps() {
+    let model = run(TWO, None, PLAIN, 1).preflight.model;
+    assert_eq!(model.steps, ["ensemble_two_sequence_int32_step1", "ensemble_two_sequence_int32_step2"]);
+    assert_eq!((model.slots, model.idle_limit), (Some(4), Some(Duration::from_millis(500))));
+    assert_eq!((model.execution, model.turn.between_models), (Duration::from_millis(2), Duration::from_millis(500)));
+    let told = model.controls.expect("the second step says what it saw").told;
+    assert!(told.start && told.end && told.ready && told.corrid_bits.is_some(), "{told:?}");
+}
+
+#[test]
+fn what_a_step_does_wrong_is_found() {
+    use ViolationKind::{SpuriousStartError, WrongControl, WrongSum};
+    for (model, fault, kind) in [
+        (ONE, "reset-state:once@40", WrongSum),
+        (OLDEST, "end-missing:once@3", WrongControl),
+        (TWO, "off-by-one:once@40", WrongSum),
+        (TWO, "ensemble-loses-start:once@4", SpuriousStartError),
+        (TWO, "ensemble-loses-end:once@4", WrongControl),
+    ] {
+        for seed in 0..3 {
+            let result = run(model, Some(fault), PLAIN, seed);
+            let kinds: Vec<_> = result.violations.iter().map(|violation| violation.kind).collect();
+            assert!(kinds.contains(&kind), "{model} {fault}, seed {seed}: {kinds:?}");
+        }
+    }
+}
+
+#[test]
+fn a_sum_of_sums_is_judged_by_golden_outputs() {
+    let text = "load = { workers = 4, iterations = 12 }\nlength = { min = 3, max = 8, uniform = { min = 3, max = 8 } }\nclaims = {}\n\
+        patterns.common = { valid = 5, valid-valid = 2, valid-no-end = 1, no-end = 1, cancel-queued = 1 }";
+    let _simulation = Simulation::begin();
+    let options = Options {
+        batches: false,
+        model: None,
+        optional: Vec::new(),
+        shapes: ["INPUT:1".parse().expect("a shape")].into(),
+        ranges: Vec::new(),
+        tracks: NonZeroUsize::new(8),
+        steps: NonZeroUsize::new(8),
+        seed: Seed(0),
+    };
+    let asked = Asked { inputs: None, options, compare: Vec::new() };
+    let healthy = server(None);
+    let subject = on(&healthy, SUMS, text);
+    let golden =
+        block_on(async { Subject::new(subject, Hints::default(), &asked).await?.calibrate(&mut |_| ()).await });
+    let golden = Arc::new(golden.expect("it can be calibrated"));
+    let run = |server: &Server, seed| {
+        let scenario = on(server, SUMS, text);
+        let setup = Setup { embedded: true, golden: Some(Arc::clone(&golden)), ..Setup::new(scenario, Seed(seed)) };
+        run_alone(setup).expect("the server can be tested")
+    };
+    for seed in 0..10 {
+        let result = run(&healthy, seed);
+        assert_eq!(result.violations, [], "seed {seed}");
+        let total = result.tally.total();
+        assert!(total.completed > 100 && total.unjudged * 4 < total.completed, "seed {seed}: {total:?}");
+    }
+    let kinds: Vec<_> =
+        run(&server(Some("reset-state:once@60")), 1).violations.iter().map(|violation| violation.kind).collect();
+    assert!(kinds.contains(&ViolationKind::WrongOutput), "{kinds:?}");
+}
+
+#[test]
+fn an_ensemble_says_which_step_rejects_a_request() {
+    let server = server(None);
+    let rejection = runs::runtime().block_on(async {
+        let client = GrpcInferenceServiceClient::connect(format!("http://{}", server.address)).await;
+        let mut client = client.expect("the server accepts connections");
+        client.model_infer(step(TWO, 7, &[5], false, false)).await.expect_err("it has no START")
+    });
+    let text = "in ensemble 'ensemble_two_sequence_int32', inference request for sequence 7 to model \
+        'ensemble_two_sequence_int32_step1' must specify the START flag on the first request of the sequence";
+    assert_eq!((rejection.code(), rejection.message()), (tonic::Code::InvalidArgument, text));
+}
