@@ -312,7 +312,7 @@ mod tests {
         for (success, fail, right) in
             [(10, 0, true), (15, 1, true), (12, 5, true), (9, 0, false), (16, 0, false), (10, 6, false)]
         {
-            let judged = judge(rose(success, success, fail), bounds(&counts, Answers::One));
+            let judged = judge(rose(success, success, fail), bounds(&counts, &Model::default()));
             let executed = match judged {
                 Accounting::Agrees { unheard, .. } => Some((unheard.requests, unheard.executed)),
                 _ => None,

@@ -166,6 +166,7 @@ impl Parameters {
             execution: Duration::ZERO,
             error_on: None,
             initial: None,
+            holds_copies: false,
             responses: 1,
             responses_up_to: None,
             seed: 0,

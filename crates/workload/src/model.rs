@@ -236,6 +236,7 @@ impl Settings {
                 told_slots: tells.map(|its| its.slots),
                 further_idle: idle_limits().sum::<Duration>().saturating_sub(idle_limit.unwrap_or_default()),
             }),
+            keeps_count: of_all().all(|its| its.keeps_count) && !batchers.is_empty(),
             batches: self.batches,
             decoupled: self.decoupled,
         }

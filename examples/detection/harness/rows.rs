@@ -111,8 +111,16 @@ pub const DECOUPLED: &str = "decoupled_sequence_int32";
 /// An ensemble of a model without a state and one that adds up.
 pub const ENSEMBLE: &str = "ensemble_two_sequence_int32";
 /// The models that are not to be accused where they are correct.
-pub const MODELS: &[&str] =
-    &[DIRECT, OLDEST, IMPLICIT, TWINS, DECOUPLED, ENSEMBLE, "implicit_dyna_sequence_int32", "custom_nobatch_sequence_int32"];
+pub const MODELS: &[&str] = &[
+    DIRECT,
+    OLDEST,
+    IMPLICIT,
+    TWINS,
+    DECOUPLED,
+    ENSEMBLE,
+    "implicit_dyna_sequence_int32",
+    "custom_nobatch_sequence_int32",
+];
 /// A model without a formula that is not to be accused: its outputs differ a little with their batches.
 pub const NOISY: &str = "gru_batch_noise_float32";
 
