@@ -88,6 +88,11 @@ table! {
         );
         /// A step was answered rightly over another transport than the step before it of its sequence.
         MixedTransports = "mixed-transports", Row(&[MixedTransports], "");
+        /// The server ended a stream with the status of a request's error, rightly, while other requests of the stream were under way.
+        EndedByAnError = "ended-by-an-error", Row(
+            &[],
+            "it needs sending.transport = \"grpc-status\", the pattern timeout, and slots that are taken for longer than steps may wait"
+        );
     }
 }
 

@@ -76,7 +76,7 @@ impl EventKind {
     pub fn memory(&self) -> usize {
         match self {
             Self::Received(received) => received.memory(),
-            Self::Cut(Cut::Broken(reason)) => reason.len(),
+            Self::Cut(Cut::Broken(reason) | Cut::Status(_, reason)) => reason.len(),
             _ => 0,
         }
     }
@@ -158,6 +158,8 @@ pub enum Cut {
     Interrupted,
     /// The server ended it without an error.
     Ended,
+    /// The server ended it with the code and the text of a request's error, as the transport has it.
+    Status(Code, String),
     /// The server or the network ended it with an error, for the reason given.
     Broken(String),
 }
@@ -166,7 +168,7 @@ impl Cut {
     /// Why, in the words of the transport, where the server or the network ended the stream.
     pub fn reason(&self) -> &str {
         match self {
-            Self::Broken(reason) => reason,
+            Self::Broken(reason) | Self::Status(_, reason) => reason,
             _ => "the server ended the stream",
         }
     }

@@ -92,6 +92,7 @@ pub const MEANT: &[(&str, &[Fault])] = &[
     ("mixed-transports", &[WrongErrorCode, WrongRequestId, StateNotSaved]),
     ("cancellation", &[LeakSlotAtCancel]),
     ("cancel-restart", &[OrphanAtCancel]),
+    ("grpc-errors", &[ErrorWithinStream, IgnoreTimeout]),
 ];
 
 /// A built-in scenario and a fault that it is meant to find.

@@ -79,7 +79,7 @@ impl Context {
                     Some(Expected::Anything) | None => true,
                 };
             }
-            EventKind::Cut(Cut::Broken(_) | Cut::Ended) => {
+            EventKind::Cut(Cut::Broken(_) | Cut::Status(..) | Cut::Ended) => {
                 return waiting.iter().all(|its| matches!(its, Expected::Anything));
             }
             EventKind::Cut(Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork | Cut::Lapsed) => {

@@ -24,6 +24,7 @@ pub enum Scene {
     Crowd,
     Unusual,
     Waits,
+    Errors,
     Ends,
     Pairs,
     Alike,
@@ -31,7 +32,7 @@ pub enum Scene {
 }
 
 impl Scene {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Base,
         Self::Stepwise,
         Self::Steady,
@@ -40,6 +41,7 @@ impl Scene {
         Self::Crowd,
         Self::Unusual,
         Self::Waits,
+        Self::Errors,
         Self::Ends,
         Self::Pairs,
         Self::Alike,
@@ -56,6 +58,7 @@ impl Scene {
             Self::Crowd => "crowd",
             Self::Unusual => "unusual",
             Self::Waits => "waits",
+            Self::Errors => "errors",
             Self::Ends => "ends",
             Self::Pairs => "pairs",
             Self::Alike => "alike",
@@ -67,7 +70,7 @@ impl Scene {
     pub fn idle_limit(self) -> Duration {
         match self {
             // What keeps a slot thinks between its steps, and has to be certain to keep it on a busy machine, too.
-            Self::Waits => Duration::from_millis(400),
+            Self::Waits | Self::Errors => Duration::from_millis(400),
             _ => IDLE_LIMIT,
         }
     }
@@ -87,6 +90,7 @@ impl Scene {
             Self::Crowd => include_str!("../../../scenarios/detection/crowd.toml"),
             Self::Unusual => include_str!("../../../scenarios/detection/unusual.toml"),
             Self::Waits => include_str!("../../../scenarios/detection/waits.toml"),
+            Self::Errors => include_str!("../../../scenarios/detection/errors.toml"),
             Self::Ends => include_str!("../../../scenarios/detection/ends.toml"),
             Self::Pairs => include_str!("../../../scenarios/detection/pairs.toml"),
             Self::Alike => include_str!("../../../scenarios/detection/alike.toml"),
@@ -176,6 +180,9 @@ impl Row {
                 Some("a cancel has to come in one quarter of an execution; `tests/tool/window.rs` measures this window")
             }
             Fault::LeakMemory if !always => Some("a server's memory goes up and down by more than 1 MiB"),
+            Fault::CrashAtRejection => {
+                Some("no scenario sends what is rejected over HTTP; `sequence-stress hostile` does")
+            }
             Fault::GoAway => Some("lawful: what was under way is finished, and the client connects again"),
             Fault::StarveBacklog | Fault::BacklogOrder if !always => {
                 Some("one sequence begins some ms later than it might have, within the longest lawful wait")
@@ -307,6 +314,7 @@ rows! {
     AcceptBatch DIRECT Unusual SELDOM => FlawAccepted, &[FlawTaken];
     RejectionEndsSequence DIRECT Unusual SELDOM => SpuriousStartError, &[EndedByRejection];
     ExpireEarly DIRECT Unusual SELDOM => SpuriousTimeout, &[ExpiredEarly];
+    ErrorWithinStream DIRECT Errors SELDOM => StreamNotClosed, &[StreamKeptOpen];
     IgnoreTimeout DIRECT Waits SELDOM => MissingTimeout, &[ExpiryMissing];
     // Where all wait nobody shows that there is a slot for who comes later.
     StarveBacklog DIRECT Crowd SEQUENCES 8 => Lost, &[Starvation], always &[SlotLeak];
@@ -322,6 +330,7 @@ rows! {
     FoldTexts DIRECT Alike STEPS => WrongSum, MIXED_UP;
     Crash DIRECT Base AFTER_FIRST => ServerDied, &[Crash, Restart];
     Restart DIRECT Base AFTER_FIRST => StreamBroken, &[Restart];
+    CrashAtRejection DIRECT Base SELDOM => ServerDied, &[Crash];
     GoAway DIRECT Base STEPS => StreamBroken, &[];
     CountTwice DIRECT Base STEPS => Statistics, &[CountedTwice];
     CountNot OLDEST Base STEPS => Statistics, &[NotCounted];

@@ -54,6 +54,7 @@ scenarios! {
     "long-sequences"
     "correlation-id-nul"
     "affinity"
+    "grpc-errors"
 }
 
 impl Builtin {
