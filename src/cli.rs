@@ -8,6 +8,7 @@ mod files;
 mod flags;
 mod golden;
 mod history;
+mod hostile;
 mod metrics;
 mod proxy;
 mod ranks;
@@ -41,6 +42,7 @@ pub use self::{
     flags::with_hints,
     golden::{CalibrateArgs, ExpectArgs, Expected, GoldenArgs, GoldenCommand, VerifyArgs},
     history::{CheckArgs, HistoryArgs},
+    hostile::HostileArgs,
     metrics::MetricsArgs,
     proxy::ProxyArgs,
     ranks::RankArgs,
@@ -134,6 +136,8 @@ pub enum Command {
     Compare(Box<CompareArgs>),
     /// Find out what a model without a formula answers
     Golden(Box<GoldenArgs>),
+    /// Send requests that have ended real servers, one at a time
+    Hostile(Box<HostileArgs>),
     /// Explain a kind of violation or a cause
     Explain(ExplainArgs),
     /// Start the reference server
@@ -157,7 +161,7 @@ pub enum Command {
 impl Command {
     /// Whether it sends sequences to a server.
     pub(crate) fn sends(&self) -> bool {
-        matches!(self, Self::Suite(_) | Self::Replay(_) | Self::Golden(_) | Self::Compare(_))
+        matches!(self, Self::Suite(_) | Self::Replay(_) | Self::Golden(_) | Self::Compare(_) | Self::Hostile(_))
     }
 }
 
@@ -395,6 +399,9 @@ impl Cli {
             None => cli.stress.endpoint.complete(&matches)?,
             Some(Command::Suite(suite)) => {
                 suite.endpoint.complete(matches.subcommand_matches("suite").unwrap_or(&matches))?;
+            }
+            Some(Command::Hostile(hostile)) => {
+                hostile.endpoint.complete(matches.subcommand_matches("hostile").unwrap_or(&matches))?;
             }
             Some(Command::Replay(replay)) => replay.access.complete()?,
             Some(Command::Golden(golden)) => {

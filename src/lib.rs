@@ -19,6 +19,8 @@ pub mod run;
 
 pub mod golden;
 
+pub mod hostile;
+
 pub mod check;
 mod verdict;
 

@@ -321,6 +321,7 @@ impl Preflight {
         check_answers(name, arithmetic.answers, scenario)?;
         let version = declared.newest().map(str::to_owned);
         let mut model = Model { version, server, input, output, shape, arithmetic, ..known };
+        check_errors(&model, scenario)?;
         let identity = golden.map(|_| identity(&model, configuration.as_ref()));
         if let Some(golden) = golden {
             notes.extend(golden_notes(golden, scenario));
@@ -343,6 +344,19 @@ impl Preflight {
         let (limits, golden) = (RunLimits::new(scenario, &model), golden.cloned().map(Expectation::of));
         Ok(Self { model, limits, parts, has_statistics, told, configuration, notes, golden, identity })
     }
+}
+
+/// Makes sure that the server may know streams that errors end, where the scenario has such.
+fn check_errors(model: &Model, scenario: &Scenario) -> Result<(), String> {
+    let ends_with_errors = |population: &Population| population.sending.transport().ends_with_errors();
+    if model.may_end_streams_with_errors() || !scenario.populations.iter().any(ends_with_errors) {
+        return Ok(());
+    }
+    Err(format!(
+        "the transport {} needs a server that knows triton_grpc_error, as tritonserver does since 24.08: {} does not",
+        Transport::GrpcStatus,
+        model.server.as_deref().unwrap_or("this one")
+    ))
 }
 
 /// Why the server does not say whether the model is ready, if it does not.

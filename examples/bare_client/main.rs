@@ -287,7 +287,9 @@ impl Client {
     async fn new(job: &Job) -> Result<Self, String> {
         let limit = job.scenario.limits.connect_ms.duration();
         Ok(match job.transport {
-            Transport::GrpcStream => Self::Stream(grpc::connect(&job.endpoint, job.tls.as_ref(), limit)?),
+            Transport::GrpcStream | Transport::GrpcStatus => {
+                Self::Stream(grpc::connect(&job.endpoint, job.tls.as_ref(), limit)?)
+            }
             Transport::GrpcUnary => Self::Unary(grpc::connect(&job.endpoint, job.tls.as_ref(), limit)?),
             Transport::Http | Transport::HttpBinary => {
                 let is_binary = job.transport == Transport::HttpBinary;

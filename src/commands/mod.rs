@@ -9,6 +9,7 @@ mod faults;
 mod find_limit;
 mod github;
 mod golden;
+mod hostile;
 mod merge;
 mod metrics;
 mod output;
@@ -67,6 +68,7 @@ pub fn main() -> ExitCode {
         Ok(Cli { command: Some(Command::Check(args)), .. }) => check::check(&args),
         Ok(Cli { command: Some(Command::Compare(args)), .. }) => compare::compare(&args),
         Ok(Cli { command: Some(Command::Golden(args)), .. }) => golden::golden(&args),
+        Ok(Cli { command: Some(Command::Hostile(args)), .. }) => hostile::hostile(&args),
         Ok(Cli { command: Some(Command::Serve(args)), .. }) => serve::serve(&args),
         Ok(Cli { command: Some(Command::Repository(args)), .. }) => repository::repository(&args),
         Ok(Cli { command: Some(Command::Proxy(args)), .. }) => proxy::proxy(&args),

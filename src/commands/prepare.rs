@@ -82,7 +82,7 @@ pub(super) fn setup(endpoint: &EndpointArgs, server: Option<&Server>, scenario: 
 }
 
 /// How the server is restarted, where that is known.
-fn restart(endpoint: &EndpointArgs, server: Option<&Server>) -> Option<Restart> {
+pub(super) fn restart(endpoint: &EndpointArgs, server: Option<&Server>) -> Option<Restart> {
     match server {
         Some(server) => Some(Restart::by(server.restarter())),
         None => endpoint.restart_command.as_deref().map(Restart::by_command),

@@ -94,7 +94,11 @@ impl Preflight {
                 match stream.incoming.next().await {
                     Message::ServedBy(_) => {}
                     Message::Received(received) => first = first.or(Some(received.result)),
-                    Message::End | Message::Broken(_) | Message::Lapsed(_) | Message::DeadlinePassed => return first,
+                    Message::End
+                    | Message::Status(..)
+                    | Message::Broken(_)
+                    | Message::Lapsed(_)
+                    | Message::DeadlinePassed => return first,
                 }
             }
         };

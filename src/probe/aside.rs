@@ -33,7 +33,7 @@ pub(crate) struct Aside {
 
 #[derive(Debug, Default)]
 pub(crate) struct Trail {
-    pub(super) violations: Vec<Violation>,
+    pub(crate) violations: Vec<Violation>,
     /// The latest events.
     entries: VecDeque<Entry>,
     pub(super) requests: u64,
@@ -125,6 +125,7 @@ impl OwnStream {
             Message::ServedBy(server) => EventKind::ServedBy(server),
             Message::Received(received) => EventKind::Received(Box::new(received)),
             Message::End => EventKind::Cut(Cut::Ended),
+            Message::Status(code, text) => EventKind::Cut(Cut::Status(code, text)),
             Message::Broken(reason) => EventKind::Cut(Cut::Broken(reason)),
             Message::Lapsed(_) => EventKind::Cut(Cut::Lapsed),
             Message::DeadlinePassed => EventKind::Cut(Cut::Deadline),

@@ -261,7 +261,7 @@ impl Resting<'_> {
             return Err("a stream takes no step".to_owned());
         }
         match self.stream.answer(request, preflight.limits.lost_after).await {
-            EventKind::Cut(Cut::Broken(reason)) => Err(format!("a stream broke: {reason}")),
+            EventKind::Cut(Cut::Broken(reason) | Cut::Status(_, reason)) => Err(format!("a stream broke: {reason}")),
             EventKind::Cut(Cut::Lapsed) => Err("the connection of a stream ended in good order".to_owned()),
             EventKind::Cut(_) => Err("the server ended a stream".to_owned()),
             came => {

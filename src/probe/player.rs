@@ -244,7 +244,7 @@ fn gathered(
             }),
         },
         EventKind::GaveUp => Err(format!("{} was not answered within {} s", of(), limit.as_secs())),
-        EventKind::Cut(Cut::Broken(why)) => Err(format!("{}: the stream broke: {why}", of())),
+        EventKind::Cut(Cut::Broken(why) | Cut::Status(_, why)) => Err(format!("{}: the stream broke: {why}", of())),
         _ => Err(format!("{}: the stream ended", of())),
     }
 }

@@ -229,7 +229,7 @@ impl<'p> Solo<'p> {
 
     /// Takes in what came; an error where the stream broke because the server is gone.
     async fn take_in(&mut self, came: EventKind, client: &Client) -> Result<(), String> {
-        if let EventKind::Cut(cut @ (Cut::Broken(_) | Cut::Ended)) = &came
+        if let EventKind::Cut(cut @ (Cut::Broken(_) | Cut::Status(..) | Cut::Ended)) = &came
             && client.server_live().await.is_err()
         {
             let reason = cut.reason();

@@ -29,6 +29,8 @@ pub(super) struct Reach {
     is_cut: bool,
     /// The sequence that had steps under way when a client's deadline passed, as long as none was answered since.
     past_a_deadline: Option<u32>,
+    /// Whether a request's error just ended its stream, and other requests with it.
+    ends_others: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +127,7 @@ impl Reach {
             self.special = Some((step.request, special));
         }
         traffic.unanswered += 1;
+        self.ends_others = false;
         (traffic.sequence, traffic.ends) = (step.request.sequence, step.end);
     }
 
@@ -164,7 +167,10 @@ impl Reach {
                     claims.reach(if step.end { Claim::RejectedSecondEnd } else { Claim::RejectedAfterEnd });
                 }
             }
-            Outcome::Expired if is_right => claims.reach(Claim::ExpiredInBacklog),
+            Outcome::Expired if is_right => {
+                claims.reach(Claim::ExpiredInBacklog);
+                reach(claims, Claim::EndedByAnError, mem::take(&mut self.ends_others));
+            }
             // The sequence was certainly live, may have been idle for too long, and is gone.
             Outcome::Rejected if *doubt == Some(Doubt::Idle) && here.idle_limit.is_some() => {
                 claims.reach(Claim::IdleReap);
@@ -222,6 +228,7 @@ impl Reach {
             (self.is_cut, self.past_a_deadline) = (true, Some(traffic.sequence));
             return;
         }
+        self.ends_others = matches!(cut, Cut::Status(..)) && traffic.unanswered > 1;
         let is_under_way = last.is_some_and(|last| last.request.sequence == traffic.sequence);
         if is_under_way && matches!(cut, Cut::Cancelled | Cut::Reset | Cut::Killed | Cut::ByNetwork) {
             reach(claims, Claim::ConnectionReset, *cut == Cut::Reset);

@@ -323,6 +323,7 @@ impl Numbers {
                 Cut::Lapsed => "<- the connection ends in good order".to_owned(),
                 Cut::Interrupted => "the run ends".to_owned(),
                 Cut::Ended => "<- the server ends the stream".to_owned(),
+                Cut::Status(code, text) => format!("<- the stream ends with {code}: {text}"),
                 Cut::Broken(reason) => format!("<- the stream breaks: {reason}"),
             },
             EventKind::Closed => "the stream is closed".to_owned(),

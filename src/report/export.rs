@@ -9,13 +9,7 @@ mod template;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use self::{
-    helper::Helper,
-    issue::{issue, server_in_words},
-    script::Calls,
-    tables::Tables,
-    template::spaced,
-};
+use self::{helper::Helper, issue::issue, script::Calls, tables::Tables, template::spaced};
 use crate::failure::Failure;
 use oracle::{
     ViolationKind,
@@ -26,6 +20,8 @@ use workload::{
     conversation::{Act, Transport},
     wording::wrapped,
 };
+
+pub(super) use self::issue::server_in_words;
 
 /// The width at which a script's docstring is wrapped.
 const WIDTH: usize = 140;
@@ -68,8 +64,14 @@ fn script(failure: &Failure, golden: Option<&Arc<Golden>>) -> Result<String, Str
                 .to_owned(),
         );
     }
-    let workers: BTreeSet<_> = failure.conversations.iter().map(|conversation| conversation.worker).collect();
     let transports = transports(failure);
+    if transports.iter().any(|by| by.ends_with_errors()) {
+        return Err(format!(
+            "a script is not written for streams of {}: replay it (sequence-stress replay)",
+            Transport::GrpcStatus
+        ));
+    }
+    let workers: BTreeSet<_> = failure.conversations.iter().map(|conversation| conversation.worker).collect();
     let mut helper = Helper::new(failure, &transports, &workers, golden.cloned().map(Tables::new));
     let mut connections = BTreeSet::new();
     let conversation: Vec<_> = workers

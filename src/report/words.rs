@@ -242,6 +242,10 @@ fn expected_and_seen(violation: &Violation) -> (String, String) {
         Evidence::Broken { reason } => ("the stream to last until the client closes it".to_owned(), reason.clone()),
         Evidence::Ended => text("the stream to last until the client closes it", "the server ended the stream"),
         Evidence::StillOpen => text("the stream to end", "nothing for the longest lawful wait"),
+        Evidence::ErrorWithin { error } => (
+            "the stream to end with the status of the error".to_owned(),
+            format!("the error '{error}' within the stream"),
+        ),
         Evidence::Overdue { answered_ms, waited_ms, .. } => (
             "the error '… timeout of the corresponding sequence has been expired …'".to_owned(),
             format!(

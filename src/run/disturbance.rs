@@ -46,6 +46,12 @@ impl Restart {
         Self(Arc::new(move || Box::pin(restart())))
     }
 
+    /// Restarts the server.
+    pub(crate) async fn carry_out(&self) -> Result<(), String> {
+        let Self(restart) = self;
+        restart().await
+    }
+
     /// Restarts the server by a shell command, which may take a minute.
     pub(crate) fn by_command(command: &str) -> Self {
         let command: Arc<str> = command.into();
@@ -199,8 +205,8 @@ impl Hands {
 
     async fn carry_out(&self, action: ServerAction) -> Result<(), String> {
         if action == ServerAction::Restart {
-            let Some(Restart(restart)) = &self.restart else { return Ok(()) };
-            restart().await?;
+            let Some(restart) = &self.restart else { return Ok(()) };
+            restart.carry_out().await?;
             // It loads what it was set up with.
             self.is_changed.store(false, Relaxed);
             return Ok(());

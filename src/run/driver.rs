@@ -360,6 +360,13 @@ impl Driver {
                 self.end(lane, Cut::Deadline, out);
                 return Ok(false);
             }
+            // Who says so is there. Nothing else is known of the other requests.
+            Message::Status(code, text) => {
+                out.tell(self.context.id, lane, EventKind::Cut(Cut::Status(code, text)));
+                self.streams.drop_lane(lane);
+                self.context.forget(lane);
+                return Err(self.cut(out));
+            }
             Message::Broken(reason) => Cut::Broken(reason),
         };
         Err(self.broken(lane, cut, out).await)

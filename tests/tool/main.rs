@@ -26,6 +26,7 @@ mod golden;
 mod goodput;
 mod health;
 mod history;
+mod hostile;
 mod layers;
 mod limit;
 mod mean_step;

@@ -295,6 +295,11 @@ pub enum Evidence {
     Ended,
     /// `stream-not-closed`: the stream stayed open.
     StillOpen,
+    /// `stream-not-closed`: an error that ends a stream, as its status, came within it.
+    ErrorWithin {
+        /// What it says.
+        error: String,
+    },
     /// `missing-timeout`: a sequence that had waited for a slot for too long was executed.
     Overdue {
         /// How long it may wait, in ms.

@@ -16,7 +16,7 @@ use super::{
 };
 use workload::{
     controls::Seen,
-    conversation::Lane,
+    conversation::{Lane, Transport},
     event::{Code, ContextId, Cut, Event, EventKind, Nanos, Received, Response},
     number::Number,
     sequence::{RequestId, Step},
@@ -162,6 +162,12 @@ impl<'o> Observation<'o> {
                 self.without_news(&request, Outcome::Failed, Doubt::Cancelled);
             }
             Err(text) if text.contains(words::EXPIRED) => {
+                let ends_with_errors = self.id.stream(self.lane).transport.is_some_and(Transport::ends_with_errors);
+                // Another server may not know what it was asked for.
+                if ends_with_errors && self.rules.words == Words::Known {
+                    let evidence = Evidence::ErrorWithin { error: text.clone() };
+                    self.violation(ViolationKind::StreamNotClosed, Some(&request.step), evidence);
+                }
                 self.check_code(&request.step, (Reason::Unavailable, PASSED_LIMIT), received.code, text);
                 self.expired(&request, text);
             }
@@ -504,6 +510,9 @@ impl<'o> Observation<'o> {
             self.ruling.abandoned = self.id.interrupt(self.lane, self.at, self.rules);
             return;
         }
+        if let Cut::Status(code, text) = cut {
+            return self.ended_by_an_error(code, &text);
+        }
         let evidence = match cut {
             Cut::Broken(reason) => Some(Evidence::Broken { reason }),
             Cut::Ended => Some(Evidence::Ended),
@@ -512,6 +521,39 @@ impl<'o> Observation<'o> {
         if let Some(evidence) = evidence.filter(|_| !self.id.may_break(self.lane, self.rules)) {
             let front = self.id.stream(self.lane).waiting().next().map(|waiting| waiting.step);
             self.violation(ViolationKind::StreamBroken, front.as_ref(), evidence);
+        }
+        self.ruling.abandoned = self.id.cut(self.lane, self.at, self.rules);
+    }
+
+    /// The status of the stream is an error of one of its requests. It does not say of which, and nothing is known of the others.
+    fn ended_by_an_error(&mut self, code: Code, text: &str) {
+        let waiting: Vec<_> = self.id.stream(self.lane).waiting().copied().collect();
+        let is_disturbed = self.id.may_break(self.lane, self.rules);
+        // What is cancelled with another stream has an error without a word.
+        let is_swept = text.is_empty() && waiting.iter().any(|request| self.id.strays.may_sweep(request.sent_at));
+        let may_be_in_other_words = self.rules.words == Words::Unknown && Reason::Unavailable.may_have(Some(code));
+        let is_of_a_limit = text.contains(words::EXPIRED) || may_be_in_other_words;
+        let may_expire = |request: &&Request| self.id.clone().answer_expired(request, self.at, self.rules);
+        let expired = waiting.iter().find(|request| is_of_a_limit && may_expire(request)).copied();
+        match (expired, waiting.first()) {
+            (Some(request), _) => {
+                self.check_code(&request.step, (Reason::Unavailable, PASSED_LIMIT), Some(code), text);
+                self.expired(&request, text);
+            }
+            _ if is_disturbed || is_swept => {}
+            (None, Some(front)) if text.contains(words::EXPIRED) => {
+                let evidence = Evidence::Expired { error: text.to_owned() };
+                self.violation(ViolationKind::SpuriousTimeout, Some(&front.step), evidence);
+            }
+            (None, Some(front)) => {
+                let error = text.to_owned();
+                let evidence = Evidence::Failed { has_to_be_rejected: false, code: Some(code), error };
+                self.violation(ViolationKind::UnexpectedError, Some(&front.step), evidence);
+            }
+            (None, None) => {
+                let evidence = Evidence::Broken { reason: format!("{code}: {text}") };
+                self.violation(ViolationKind::StreamBroken, None, evidence);
+            }
         }
         self.ruling.abandoned = self.id.cut(self.lane, self.at, self.rules);
     }

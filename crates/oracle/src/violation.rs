@@ -56,7 +56,7 @@ workload::table! {
         SequenceSplit = "sequence-split";
         /// A stream ended although the client had not closed it, or with responses missing.
         StreamBroken = "stream-broken";
-        /// A stream stayed open although the client closed it and had every response.
+        /// A stream stayed open although the client closed it and had every response, or an error had to end it.
         StreamNotClosed = "stream-not-closed";
         /// The server stopped answering in the middle of the run.
         ServerDied = "server-died";

@@ -112,6 +112,8 @@ workload::table! {
         OutputBesideError = "output-beside-error", Row("response", "malformed response", "");
         /// an error is told with the code INTERNAL (where codes are told)
         WrongErrorCode = "wrong-error-code", Row("response", "unexpected code or text", "");
+        /// with triton_grpc_error, an error that comes late is sent within the stream, which goes on
+        ErrorWithinStream = "error-within-stream", Row("response", "unexpected code or text", "");
         /// a stream is closed while requests are under way
         CloseStream = "close-stream", Row("response", "lost response", "server#5951");
         /// a stream is closed at half-close without the responses that are still due
@@ -178,6 +180,8 @@ workload::table! {
         FoldTexts = "fold-texts", Row("server", "contamination from another sequence", "");
         /// the server is gone when a request arrives
         Crash = "crash", Row("server", "crash", "server#8391, server#6594");
+        /// the server is gone when it rejects a request over HTTP
+        CrashAtRejection = "crash-at-rejection", Row("server", "crash", "server#8676, server#8925");
         /// all connections are cut and all state is lost when a request arrives; the server goes on
         Restart = "restart", Row("server", "restart", "server#8391");
         /// all connections are told to go away when a request arrives; what is under way is finished

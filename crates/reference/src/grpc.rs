@@ -119,6 +119,14 @@ impl Service {
         }
     }
 
+    /// Commits the fault of a server that does not survive a request that it rejects over HTTP.
+    pub(super) async fn suffer_rejection(&self) {
+        if self.misbehaviour.happens(Fault::CrashAtRejection) {
+            let _ = self.blows.send(Fault::Crash);
+            std::future::pending::<()>().await;
+        }
+    }
+
     fn check_not_exiting(&self, otherwise: &str) -> Result<(), Status> {
         if self.exiting.load(Relaxed) { Err(Status::unavailable(otherwise)) } else { Ok(()) }
     }

@@ -12,3 +12,5 @@ pub mod proxy;
 pub mod recording;
 
 pub mod transport;
+
+pub mod hostile;

@@ -103,6 +103,11 @@ table! {
             &[SharedStream],
             "the workers' common IDs, here {workers} times contexts.common, have to be more than the model has slots, here {slots}"
         );
+        /// The server ended a stream with the status of a request's error, rightly, while other requests of the stream were under way.
+        EndedByAnError = "ended-by-an-error", Row(
+            &[],
+            "it needs sending.transport = \"grpc-status\", the pattern timeout, and slots that are taken for longer than steps may wait"
+        );
     }
 }
 

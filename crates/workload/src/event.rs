@@ -76,7 +76,7 @@ impl EventKind {
     pub fn memory(&self) -> usize {
         match self {
             Self::Received(received) => received.memory(),
-            Self::Cut(Cut::Broken(reason)) => reason.len(),
+            Self::Cut(Cut::Broken(reason) | Cut::Status(_, reason)) => reason.len(),
             _ => 0,
         }
     }
@@ -160,6 +160,8 @@ pub enum Cut {
     Interrupted,
     /// The server ended it without an error.
     Ended,
+    /// The server ended it with the code and the text of a request's error, as the transport has it.
+    Status(Code, String),
     /// The server or the network ended it with an error, for the reason given.
     Broken(String),
 }
@@ -169,14 +171,14 @@ impl Cut {
     pub fn is_blameless(&self) -> bool {
         match self {
             Self::Cancelled | Self::Deadline | Self::Reset | Self::Killed | Self::ByNetwork | Self::Lapsed => true,
-            Self::ByClient | Self::Interrupted | Self::Ended | Self::Broken(_) => false,
+            Self::ByClient | Self::Interrupted | Self::Ended | Self::Status(..) | Self::Broken(_) => false,
         }
     }
 
     /// Why, in the words of the transport, where the server or the network ended the stream.
     pub fn reason(&self) -> &str {
         match self {
-            Self::Broken(reason) => reason,
+            Self::Broken(reason) | Self::Status(_, reason) => reason,
             _ => "the server ended the stream",
         }
     }

@@ -4,11 +4,16 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
+use crate::conversation::Transport;
+
 /// What stands where a value is not written down.
 pub const WITHHELD: &str = "…";
 
 /// Words that may stand before a value that the environment has.
 const SCHEMES: [&str; 3] = ["Bearer", "Basic", "Token"];
+
+/// What asks Triton to end a stream with an error that it finds after it took a request in. A transport of its own sends it.
+pub const ENDS_WITH_ERRORS: &str = "triton_grpc_error";
 
 /// Names that belong to the protocol, and not to who calls.
 const OF_THE_PROTOCOL: [&str; 12] = [
@@ -174,6 +179,9 @@ impl FromStr for Header {
         if is_of_the_protocol(&name) {
             return Err(format!("header '{name}' belongs to the protocol, and cannot be set"));
         }
+        if name == ENDS_WITH_ERRORS {
+            return Err(format!("header '{name}' lets errors end streams: use --transport {}", Transport::GrpcStatus));
+        }
         let value = read_value(value.trim()).map_err(|problem| format!("header '{name}': {problem}"))?;
         Ok(Self { name, value })
     }
@@ -303,6 +311,7 @@ mod tests {
             ("grpc-timeout: hunter2", "belongs to the protocol"),
             ("Content-Type: hunter2", "belongs to the protocol"),
             ("a-bin: hunter2", "belongs to the protocol"),
+            ("triton_grpc_error: true", "use --transport grpc-status"),
         ] {
             let error = text.parse::<Header>().expect_err(text);
             assert!(error.contains(reason) && !error.contains("hunter2"), "{text:?}: {error}");

@@ -398,9 +398,16 @@ impl Model {
     /// Whether a decoupled model can be asked for a last response even where there is nothing in it: what older servers do not
     /// know of they reject.
     pub fn asks_for_the_last(&self) -> bool {
-        let version = self.server.as_deref().and_then(|server| server.strip_prefix("triton 2."));
-        let minor = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
-        minor.is_none_or(|minor| minor >= LAST_IS_ASKED_FOR_SINCE)
+        self.minor_of_triton().is_none_or(|minor| minor >= LAST_IS_ASKED_FOR_SINCE)
+    }
+
+    /// Whether the server knows of streams that errors end ([`crate::conversation::Transport::ends_with_errors`]). What does not know it ignores the wish.
+    pub fn may_end_streams_with_errors(&self) -> bool {
+        self.minor_of_triton().is_none_or(|minor| minor >= ERRORS_END_STREAMS_SINCE)
+    }
+
+    fn minor_of_triton(&self) -> Option<u32> {
+        self.server.as_deref()?.strip_prefix("triton 2.")?.split('.').next()?.parse().ok()
     }
 
     /// The name and the type of the input.
@@ -418,6 +425,8 @@ impl Model {
     }
 }
 
+/// The first Triton server 2 that knows `triton_grpc_error`, of release 24.08.
+const ERRORS_END_STREAMS_SINCE: u32 = 49;
 /// The Triton server 2 that certainly knows `triton_enable_empty_final_response`; 2.33 rejects it.
 const LAST_IS_ASKED_FOR_SINCE: u32 = 36;
 
@@ -464,5 +473,19 @@ mod tests {
         assert_eq!(ensemble.further_idle, Duration::from_millis(900));
         // Where no step has a sequence batcher there is nothing to test.
         assert_eq!(Settings::default().with_steps(&steps[..1]).strategy, None);
+    }
+
+    #[test]
+    fn servers_know_streams_that_errors_end_since_24_08() {
+        for (server, knows) in [
+            (Some("triton 2.48.0"), false),
+            (Some("triton 2.49.0"), true),
+            (Some("sequence-stress 0.1.0"), true),
+            (Some("hybrid-26.08 2.51.0"), true),
+            (None, true),
+        ] {
+            let model = Model { server: server.map(str::to_owned), ..Model::default() };
+            assert_eq!(model.may_end_streams_with_errors(), knows, "{server:?}");
+        }
     }
 }

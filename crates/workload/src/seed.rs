@@ -58,6 +58,11 @@ impl Seed {
         self.keyed(b"inputs", track)
     }
 
+    /// The generator of a hostile request, by its kind and its number.
+    pub fn of_hostile(self, kind: u32, number: u32) -> ChaCha8Rng {
+        self.keyed(b"hostile", u64::from(kind) << 32 | u64::from(number))
+    }
+
     fn keyed(self, purpose: &[u8], stream: u64) -> ChaCha8Rng {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&self.0.to_le_bytes());

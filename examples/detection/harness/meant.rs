@@ -94,6 +94,7 @@ pub const MEANT: &[(&str, &[Fault])] = &[
     ("deadlines", &[RedoCancelled, LeakSlotAtCancel]),
     ("backlog-order", &[StarveBacklog, BacklogOrder]),
     ("cancel-restart", &[OrphanAtCancel]),
+    ("grpc-errors", &[ErrorWithinStream, IgnoreTimeout]),
 ];
 
 /// A built-in scenario and a fault that it is meant to find.

@@ -79,7 +79,7 @@ impl Context {
                     Some(Expected::Anything) | None => true,
                 };
             }
-            EventKind::Cut(Cut::Broken(_) | Cut::Ended) => {
+            EventKind::Cut(Cut::Broken(_) | Cut::Status(..) | Cut::Ended) => {
                 return waiting.iter().all(|its| matches!(its, Expected::Anything));
             }
             EventKind::Cut(cut) => self.is_in_doubt |= cut.is_blameless(),

@@ -25,6 +25,7 @@ pub enum Scene {
     Unusual,
     Waits,
     Turns,
+    Errors,
     Ends,
     Pairs,
     Alike,
@@ -33,7 +34,7 @@ pub enum Scene {
 }
 
 impl Scene {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Base,
         Self::Stepwise,
         Self::Steady,
@@ -43,6 +44,7 @@ impl Scene {
         Self::Unusual,
         Self::Waits,
         Self::Turns,
+        Self::Errors,
         Self::Ends,
         Self::Pairs,
         Self::Alike,
@@ -61,6 +63,7 @@ impl Scene {
             Self::Unusual => "unusual",
             Self::Waits => "waits",
             Self::Turns => "turns",
+            Self::Errors => "errors",
             Self::Ends => "ends",
             Self::Pairs => "pairs",
             Self::Alike => "alike",
@@ -73,7 +76,7 @@ impl Scene {
     pub fn idle_limit(self) -> Duration {
         match self {
             // What keeps a slot thinks between its steps, and has to be certain to keep it on a busy machine, too.
-            Self::Waits | Self::Turns => Duration::from_millis(400),
+            Self::Waits | Self::Turns | Self::Errors => Duration::from_millis(400),
             _ => IDLE_LIMIT,
         }
     }
@@ -94,6 +97,7 @@ impl Scene {
             Self::Unusual => include_str!("../../../scenarios/detection/unusual.toml"),
             Self::Waits => include_str!("../../../scenarios/detection/waits.toml"),
             Self::Turns => include_str!("../../../scenarios/detection/turns.toml"),
+            Self::Errors => include_str!("../../../scenarios/detection/errors.toml"),
             Self::Ends => include_str!("../../../scenarios/detection/ends.toml"),
             Self::Pairs => include_str!("../../../scenarios/detection/pairs.toml"),
             Self::Alike => include_str!("../../../scenarios/detection/alike.toml"),
@@ -198,6 +202,9 @@ impl Row {
                 Some("a cancel has to come in one quarter of an execution; `tests/tool/window.rs` measures this window")
             }
             Fault::LeakMemory if !always => Some("a server's memory goes up and down by more than 1 MiB"),
+            Fault::CrashAtRejection => {
+                Some("no scenario sends what is rejected over HTTP; `sequence-stress hostile` does")
+            }
             Fault::GoAway => Some("lawful: what was under way is finished, and the client connects again"),
             _ => None,
         }
@@ -327,6 +334,7 @@ rows! {
     AcceptBatch DIRECT Unusual SELDOM => FlawAccepted, &[FlawTaken];
     RejectionEndsSequence DIRECT Unusual SELDOM => SpuriousStartError, &[EndedByRejection];
     ExpireEarly DIRECT Unusual SELDOM => SpuriousTimeout, &[ExpiredEarly];
+    ErrorWithinStream DIRECT Errors SELDOM => StreamNotClosed, &[StreamKeptOpen];
     IgnoreTimeout DIRECT Waits SELDOM => MissingTimeout, &[ExpiryMissing];
     // Where all wait nobody shows that there is a slot for who comes later.
     StarveBacklog DIRECT Turns SEQUENCES => SlotOutOfTurn, &[Starvation], always &[SlotLeak];
@@ -345,6 +353,7 @@ rows! {
     FoldTexts DIRECT Alike STEPS => WrongSum, MIXED_UP;
     Crash DIRECT Base AFTER_FIRST => ServerDied, &[Crash, Restart];
     Restart DIRECT Base AFTER_FIRST => StreamBroken, &[Restart];
+    CrashAtRejection DIRECT Base SELDOM => ServerDied, &[Crash];
     GoAway DIRECT Base STEPS => StreamBroken, &[];
     CountTwice DIRECT Base STEPS => Statistics, &[CountedTwice];
     CountNot OLDEST Base STEPS => Statistics, &[NotCounted];

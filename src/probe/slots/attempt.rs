@@ -324,6 +324,7 @@ impl<'r> Attempt<'r> {
             Message::ServedBy(_) => return Ok(()),
             Message::Received(received) => return self.answered(line, EventKind::Received(Box::new(received))),
             Message::End => Cut::Ended,
+            Message::Status(code, text) => Cut::Status(code, text),
             Message::Broken(reason) => Cut::Broken(reason),
             Message::DeadlinePassed => Cut::Deadline,
             Message::Lapsed(reason) => {

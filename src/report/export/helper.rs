@@ -308,7 +308,7 @@ pub(super) fn literal(number: Number) -> String {
 /// The class whose objects travel like this.
 pub(super) fn class(by: Transport, are_several: bool) -> &'static str {
     match (by, are_several) {
-        (Transport::GrpcStream, _) => "Stream",
+        (Transport::GrpcStream | Transport::GrpcStatus, _) => "Stream",
         (_, false) => "Calls",
         (Transport::GrpcUnary, true) => "Unary",
         (Transport::Http, true) => "Http",

@@ -42,7 +42,7 @@ fn write_issue(failure: &Failure, golden: Option<&Arc<Golden>>, out: &mut impl i
 }
 
 /// The server's name and version, with the release where that is known.
-pub(super) fn server_in_words(server: Option<&str>) -> String {
+pub(in crate::report) fn server_in_words(server: Option<&str>) -> String {
     match server {
         Some(server) => {
             release(server).map_or_else(|| server.to_owned(), |release| format!("{server} (release {release})"))

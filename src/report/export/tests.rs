@@ -336,7 +336,7 @@ fn of_all_kinds() -> Vec<Failure> {
     ];
     let large = ["send 0 START 5 in 4 elements", "send 0 7 with batch-2"];
     for acts in [&plain[..], &flaws, &cuts, &mixed, &large] {
-        for by in Transport::ALL {
+        for by in Transport::ALL.into_iter().filter(|by| !by.ends_with_errors()) {
             for kind in [ViolationKind::WrongSum, ViolationKind::SlotLeak, ViolationKind::Duplicate] {
                 let mut its = failure(vec![conversation(0, acts)]);
                 its.kind = kind;
@@ -470,4 +470,12 @@ fn deadlines_are_the_clients_own_and_nothing_is_certain_behind_them() {
     let http = script(&unary);
     assert!(http.contains("# Here the client had a deadline; tritonclient has none"), "{http}");
     assert!(!http.contains("client_timeout"), "{http}");
+}
+
+#[test]
+fn no_script_is_written_for_streams_that_errors_end() {
+    let mut its = failure(vec![conversation(0, &["send 0 START 1"])]);
+    its.scenario.populations[0].sending.transport = Some(Transport::GrpcStatus);
+    let why = super::script(&its, None).expect_err("it would not read the status");
+    assert!(why.contains("grpc-status") && why.contains("sequence-stress replay"), "{why}");
 }

@@ -216,6 +216,7 @@ fn all() -> Vec<(ViolationKind, Evidence)> {
         (Kind::StreamBroken, Evidence::Broken { reason: text("connection reset") }),
         (Kind::StreamBroken, Evidence::Ended),
         (Kind::StreamNotClosed, Evidence::StillOpen),
+        (Kind::StreamNotClosed, Evidence::ErrorWithin { error: "timeout of the sequence".to_owned() }),
         (Kind::MissingTimeout, Evidence::Overdue { limit_ms: 100, answered_ms: 250, waited_ms: 200 }),
         (Kind::SlotWithheld, Evidence::Withheld { holders: 1, slots: 2, answered_ms: 2001, free_ms: 2000 }),
         (Kind::SlotOutOfTurn, Evidence::PassedOver { by: id(9), slots: 2, sent_ms: 3, passed_ms: 11, waited_ms: 12 }),

@@ -295,7 +295,7 @@ impl<'w> Story<'w> {
     pub(super) fn broken_near(&self, at: Nanos, within: Nanos) -> impl Iterator<Item = (&'w Entry, Option<&'w str>)> {
         let near = self.window.iter().filter(move |entry| entry.at.abs_diff(at) <= within);
         near.filter_map(|entry| match &entry.what {
-            EventKind::Cut(Cut::Broken(reason)) => Some((entry, Some(reason.as_str()))),
+            EventKind::Cut(Cut::Broken(reason) | Cut::Status(_, reason)) => Some((entry, Some(reason.as_str()))),
             EventKind::Cut(Cut::Ended) => Some((entry, None)),
             _ => None,
         })

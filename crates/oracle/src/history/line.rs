@@ -455,6 +455,7 @@ mod tests {
             Cut::Lapsed,
             Cut::Interrupted,
             Cut::Ended,
+            Cut::Status(Code::Grpc(14), "an error".into()),
         ];
         all.extend(cuts.map(EventKind::Cut));
         all.push(EventKind::Cut(Cut::Broken("a \"reason\"\u{7f}".into())));

@@ -1,7 +1,7 @@
 //! Steps with a flaw, and sequences that wait for a slot for longer than they may.
 
 use super::*;
-use workload::sequence::Flaw;
+use workload::{event::Code, sequence::Flaw};
 
 const FLAWED: Option<Special> = Some(Special::Flaw(Flaw::BatchOfTwo));
 const REFUSAL: &str =
@@ -142,4 +142,54 @@ fn rejections_name_the_id_as_it_was_sent() {
     c.assert(&[]);
     fails(&mut c, "0-0-1-1", START_ERROR);
     c.assert(&[ViolationKind::UnexpectedError]);
+}
+
+/// A sequence of three steps that may wait for a slot for a while, on a stream that errors end as its status.
+fn on_a_stream_that_errors_end() -> Conversation {
+    let mut c = Conversation::new();
+    c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStatus));
+    c.send_special(true, true, &[1, 2, 4], &[TIMEOUT]);
+    c
+}
+
+fn status(code: u16, text: &str) -> EventKind {
+    EventKind::Cut(Cut::Status(Code::Grpc(code), text.to_owned()))
+}
+
+#[test]
+fn an_error_that_was_due_ends_its_stream_and_nothing_is_known_of_the_others() {
+    let mut c = on_a_stream_that_errors_end();
+    c.wait(TIMEOUT_MS).tell(status(14, EXPIRED)).assert(&[]);
+    let ruling = c.rulings.last().expect("of the end");
+    let outcome = ruling.settled.as_ref().map(|settled| settled.outcome);
+    assert_eq!((outcome, ruling.abandoned), (Some(Outcome::Expired), 2));
+    // The others may have been executed, or not.
+    c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStatus)).send(true, true, &[10, 20]);
+    c.answer("0-0-1-0", 10).answer("0-0-1-1", 30).assert(&[]);
+}
+
+#[test]
+fn an_error_that_was_not_due_and_ends_its_stream_is_told_as_within_it() {
+    let end = |wait, status| {
+        let mut c = on_a_stream_that_errors_end();
+        c.wait(wait).tell(status).violations()
+    };
+    assert_eq!(end(TIMEOUT_MS - 1, status(14, EXPIRED)), [ViolationKind::SpuriousTimeout]);
+    assert_eq!(end(TIMEOUT_MS, status(13, EXPIRED)), [ViolationKind::UnexpectedError], "another code");
+    assert_eq!(end(TIMEOUT_MS, status(13, "the model failed")), [ViolationKind::UnexpectedError]);
+    let mut c = on_a_stream_that_errors_end();
+    c.answer("0-0-0-0", 1).answer("0-0-0-1", 3).answer("0-0-0-2", 7).tell(status(13, "gone"));
+    c.assert(&[ViolationKind::StreamBroken]);
+}
+
+#[test]
+fn an_error_that_ends_a_stream_must_not_come_within_it() {
+    let mut c = on_a_stream_that_errors_end();
+    c.wait(TIMEOUT_MS);
+    fails(&mut c, "0-0-0-0", EXPIRED);
+    c.assert(&[ViolationKind::StreamNotClosed]);
+    // What is found before a request is taken in comes within it.
+    let mut c = Conversation::new();
+    c.tell(EventKind::Opened(Connection::Own, Transport::GrpcStatus));
+    c.send(true, true, &[1]).answer("0-0-0-0", 1).send(false, false, &[1]).reject("0-0-1-0").assert(&[]);
 }

@@ -36,7 +36,13 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain");
 
 pub(super) async fn answer(service: Service, request: Request<Incoming>) -> Result<Answered, Infallible> {
-    Ok(answer_or_reject(&service, request).await.unwrap_or_else(|rejection| rejected(&rejection)))
+    match answer_or_reject(&service, request).await {
+        Ok(answer) => Ok(answer),
+        Err(rejection) => {
+            service.suffer_rejection().await;
+            Ok(rejected(&rejection))
+        }
+    }
 }
 
 async fn answer_or_reject(service: &Service, request: Request<Incoming>) -> Result<Answered, Rejection> {

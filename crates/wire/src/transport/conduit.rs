@@ -27,6 +27,7 @@ use super::{
 };
 use workload::{
     event::{Code, Received, ServerName},
+    header::ENDS_WITH_ERRORS,
     sequence::Step,
 };
 
@@ -38,6 +39,8 @@ pub(super) struct Conduit {
     sequence: Option<(HeaderName, HeaderValue)>,
     /// How long each call or stream may take, as the server is told it.
     within: Option<Duration>,
+    /// Whether an error of a request ends the stream that it is on, as the stream's status.
+    pub(super) ends_with_errors: bool,
     /// How it is made.
     pub(super) dial: Arc<Dial>,
 }
@@ -63,7 +66,8 @@ impl Conduit {
                 Ok::<_, io::Error>(TokioIo::new(InspectReader::new(stream, move |bytes: &[u8]| watch.came(bytes))))
             }
         });
-        Self { channel: tonic.connect_with_connector_lazy(connector), sequence: None, within: None, dial }
+        let channel = tonic.connect_with_connector_lazy(connector);
+        Self { channel, sequence: None, within: None, ends_with_errors: false, dial }
     }
 
     /// The same for the sequences of one context.
@@ -76,6 +80,11 @@ impl Conduit {
         Self { within, ..self }
     }
 
+    /// The same for streams that end with a request's error.
+    pub(super) fn ending_with_errors(self) -> Self {
+        Self { ends_with_errors: true, ..self }
+    }
+
     pub(super) fn access(&self) -> &Access {
         &self.dial.dialer.access
     }
@@ -85,6 +94,9 @@ impl Conduit {
         let mut request = tonic::Request::new(message);
         let mut headers = self.access().terms.headers.clone();
         headers.extend(self.sequence.clone());
+        if self.ends_with_errors {
+            headers.insert(HeaderName::from_static(ENDS_WITH_ERRORS), HeaderValue::from_static("true"));
+        }
         *request.metadata_mut() = MetadataMap::from_headers(headers);
         if let Some(within) = self.within {
             request.set_timeout(within);
@@ -164,9 +176,15 @@ fn rejection(step: &Step, status: &Status) -> Message {
     if !is_from_the_server(status) {
         return Message::Broken(describe(status));
     }
-    let code = u16::try_from(i32::from(status.code())).ok().map(Code::Grpc);
+    let code = told_code(status);
     let result = Err(status.message().to_owned());
     Message::Received(Received { id: step.request.to_string(), result, code, outputs: 0 })
+}
+
+/// The code of a status, where the server told it.
+pub(super) fn told_code(status: &Status) -> Option<Code> {
+    let code = u16::try_from(i32::from(status.code())).ok().map(Code::Grpc);
+    code.filter(|_| is_from_the_server(status))
 }
 
 /// Where a method of the protocol is called.

@@ -72,6 +72,7 @@ fn may_be_its_end(message: &Message) -> bool {
         Message::Received(received) => {
             received.result.is_err() && received.code.is_some_and(|code| ENDS.contains(&code))
         }
+        Message::Status(code, _) => ENDS.contains(code),
         Message::Broken(_) | Message::Lapsed(_) => true,
         Message::ServedBy(_) | Message::End | Message::DeadlinePassed => false,
     }

@@ -12,22 +12,25 @@ use futures_util::{
     stream::{self, BoxStream},
 };
 
+use tonic::Status;
+
 use super::{
     access::Access,
     call_error::CallError,
     codec::{Piece, StepCodec},
-    conduit::{Conduit, Went, path_of},
+    conduit::{Conduit, Went, path_of, told_code},
     connection::Link,
     deadline,
     frugal::Frugal,
     gathered::{Gathered, Outstanding},
+    goaway::Began,
     http::Steps,
     queue::{Outgoing, Queue},
     template::RequestTemplate,
 };
 use workload::{
     conversation::Transport,
-    event::{Received, ServerName},
+    event::{Code, Received, ServerName},
     sequence::{RequestId, Step},
 };
 
@@ -66,6 +69,8 @@ pub enum Message {
     Received(Received),
     /// The end, in good order.
     End,
+    /// The end, with the code and the text of a request's error, where the transport has that.
+    Status(Code, String),
     /// The end, for the reason given.
     Broken(String),
     /// The end, for the reason given, which is nobody's fault: the connection ended in good order.
@@ -100,8 +105,10 @@ impl Stream {
         let gathered = outstanding.clone().map(|outstanding| Gathered::new(answers.count(), outstanding));
         let (outgoing, steps) = Queue::new(outstanding);
         let pieces = match by {
-            Transport::GrpcStream => {
-                let pieces = streaming(link.conduit()?.of_sequences(&template).within(within), template, steps);
+            Transport::GrpcStream | Transport::GrpcStatus => {
+                let conduit = link.conduit()?.of_sequences(&template).within(within);
+                let conduit = if by == Transport::GrpcStatus { conduit.ending_with_errors() } else { conduit };
+                let pieces = streaming(conduit, template, steps);
                 match within {
                     Some(within) => deadline::of_a_stream(pieces, within),
                     None => pieces,
@@ -122,6 +129,13 @@ impl Stream {
 
 /// A server may send no headers before its first response, so steps are sent while the stream is still being opened.
 fn streaming(conduit: Conduit, template: RequestTemplate, steps: Queue) -> Pieces {
+    let ends_with_errors = conduit.ends_with_errors;
+    let failed = move |began: &Began, status: &Status| match told_code(status) {
+        Some(code) if ends_with_errors => {
+            began.lapsed(status).unwrap_or_else(|| Message::Status(code, status.message().to_owned()))
+        }
+        _ => began.failed(status),
+    };
     let opening = async move {
         let open = conduit.tried(Frugal, |mut grpc| {
             let (request, codec) = (conduit.request(steps.sending()), StepCodec::of_streams(template.clone()));
@@ -131,9 +145,9 @@ fn streaming(conduit: Conduit, template: RequestTemplate, steps: Queue) -> Piece
             (Ok(streaming), Went { began, by }) => {
                 steps.are_taken_in();
                 let told = stream::iter(by.map(|by| Message::ServedBy(Some(by)))).map(Err);
-                Ok(told.chain(streaming.map_err(move |status| began.failed(&status))))
+                Ok(told.chain(streaming.map_err(move |status| failed(&began, &status))))
             }
-            (Err(status), went) => Err(went.began.failed(&status)),
+            (Err(status), went) => Err(failed(&went.began, &status)),
         }
     };
     stream::once(opening).try_flatten().boxed()
@@ -184,6 +198,7 @@ impl Incoming {
             Message::Received(Received { id, result: Err(text), code, outputs }) => {
                 Message::Received(Received { id, result: Err(self.access.shown(text)), code, outputs })
             }
+            Message::Status(code, text) => Message::Status(code, self.access.shown(text)),
             Message::Broken(reason) => Message::Broken(self.access.shown(reason)),
             Message::Lapsed(reason) => Message::Lapsed(self.access.shown(reason)),
             other => other,

@@ -17,6 +17,8 @@ table! {
         Http = "http", Row(Protocol::Http, "calls over HTTP");
         /// One HTTP request each, its tensors as bytes behind the JSON.
         HttpBinary = "http-binary", Row(Protocol::Http, "calls over HTTP, binary");
+        /// A gRPC stream with the header `triton_grpc_error`: an error that comes late ends it, as its status.
+        GrpcStatus = "grpc-status", Row(Protocol::Grpc, "opens the stream, errors as its status");
     }
 }
 
@@ -43,7 +45,12 @@ impl Transport {
     /// Whether steps go over one stream. If not, each is a call of its own; nothing orders two calls, so that each is made when the
     /// one before it is answered.
     pub fn is_stream(self) -> bool {
-        self == Self::GrpcStream
+        matches!(self, Self::GrpcStream | Self::GrpcStatus)
+    }
+
+    /// Whether an error that the server finds after it took a request in ends the stream, with the error's code and text as its status.
+    pub fn ends_with_errors(self) -> bool {
+        self == Self::GrpcStatus
     }
 
     /// Whether it is HTTP, and not gRPC.

@@ -57,6 +57,7 @@ scenarios! {
     "correlation-id-nul"
     "affinity"
     "model-management"
+    "grpc-errors"
 }
 
 impl Builtin {

@@ -370,6 +370,7 @@ impl Sending {
         let [stream, connection] = [self.stream.name(), self.connection.name()].map(|per| per.replace('-', " "));
         match self.transport() {
             Transport::GrpcStream => format!("a connection {connection}, a stream {stream}"),
+            Transport::GrpcStatus => format!("a connection {connection}, a stream {stream} that late errors end"),
             call => format!("a connection {connection}, a call per step ({call})"),
         }
     }

@@ -23,9 +23,9 @@ impl Scenario {
         }
     }
 
-    /// The transports over which a step can go: those that an endpoint speaks.
+    /// The transports over which any step can go: those that an endpoint speaks, but for one that an error of a request ends.
     pub fn transports(&self) -> Vec<Transport> {
-        let is_spoken = |transport: &Transport| self.target.endpoint.speak(*transport);
+        let is_spoken = |by: &Transport| self.target.endpoint.speak(*by) && !by.ends_with_errors();
         Transport::ALL.into_iter().filter(is_spoken).collect()
     }
 

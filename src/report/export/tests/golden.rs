@@ -114,7 +114,7 @@ fn a_script_without_a_formula_has_no_more_than_it_uses() {
         (Compare::Atol(0.1), ViolationKind::SlotLeak),
     ] {
         let golden = golden(&[output("OUTPUT", compare, &[0.1])]);
-        for by in Transport::ALL {
+        for by in Transport::ALL.into_iter().filter(|by| !by.ends_with_errors()) {
             for answers in [Answers::One, Answers::Several(2)] {
                 let mut its = judged(&golden, kind, &TRACKS);
                 its.arithmetic.answers = answers;
