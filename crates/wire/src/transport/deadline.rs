@@ -15,7 +15,7 @@ use workload::event::{Code, Received};
 
 /// By how much the server's deadline may come before the client's: gRPC's servers round times to milliseconds, and read their clock seldom.
 const CLOCKS_DIFFER: Duration = Duration::from_millis(5);
-/// CANCELLED and DEADLINE_EXCEEDED.
+/// `CANCELLED` and `DEADLINE_EXCEEDED`.
 const ENDS: [Code; 2] = [Code::Grpc(1), Code::Grpc(4)];
 
 /// A call that is given up when it has taken so long.
@@ -134,11 +134,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_brings_what_comes_in_time_and_then_that_its_deadline_passed() {
-        let piece = |result| Ok(Piece { received: received(result, None), is_last: None });
+        let piece = |result| Piece { received: received(result, None), is_last: None };
         let stream = |pieces: Vec<Result<Piece, Message>>| {
             of_a_stream(stream::iter(pieces).chain(stream::pending()).boxed(), WITHIN)
         };
-        let mut answers = stream(vec![piece(Ok(output())), piece(Ok(Response::default())), piece(Err(""))]);
+        let mut answers = stream(vec![Ok(piece(Ok(output()))), Ok(piece(Ok(Response::default()))), Ok(piece(Err("")))]);
         for _ in 0..3 {
             assert!(matches!(answers.next().await, Some(Ok(_))), "they come in time");
         }
@@ -147,7 +147,9 @@ mod tests {
         assert!(began.elapsed() >= WITHIN && answers.next().await.is_none());
         // What a stream brings for what was cancelled, or that it ends, is the deadline's where that is near.
         for (after, expected) in [(EARLY, false), (NEAR, true)] {
-            for late in [piece(Ok(Response::default())), piece(Err("")), Err(Message::Broken("reset".to_owned()))] {
+            for late in
+                [Ok(piece(Ok(Response::default()))), Ok(piece(Err(""))), Err(Message::Broken("reset".to_owned()))]
+            {
                 let told = format!("{late:?}");
                 let comes = async move {
                     sleep(after).await;
