@@ -150,7 +150,7 @@ pub enum Command {
     Plan(PlanArgs),
     /// Write a model repository for Triton's backends
     Repository(Box<RepositoryArgs>),
-    /// Record the sequences of any client, or be a faulty network, between clients and a server
+    /// Stand between clients and a server: record sequences, or be a faulty network
     Proxy(Box<ProxyArgs>),
     /// Print a shell's completion script
     Completions(CompletionsArgs),

@@ -78,6 +78,9 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
         Clue::TakenByAnother => "another sequence went on from this one's state".to_owned(),
         Clue::NothingExplains { off_by } => format!("wrong by {off_by}, which no known sequence explains"),
         Clue::StartWentOn { from } => format!("START went on from {from}, of an older sequence or of none"),
+        Clue::StartUnanswered { found } => {
+            format!("the client had cancelled START, no step before was answered, and the step went on from {found}")
+        }
         Clue::StartNotKept { found } => {
             format!("the step after START found {found}, as if START's own state had not been kept")
         }

@@ -279,6 +279,7 @@ fn clues() -> Vec<Clue> {
         Clue::TakenByAnother,
         Clue::NothingExplains { off_by: state },
         Clue::StartWentOn { from: state },
+        Clue::StartUnanswered { found: state },
         Clue::StartNotKept { found: state },
         Clue::CountFound { found: state },
         went_on(WentOn::NotKnown),

@@ -49,6 +49,8 @@ workload::table! {
         Overlap = "overlapping-sequences", "allowed by the server";
         /// The model was not told START.
         StartNotTold = "start-not-told", "wrong START signal";
+        /// The server dropped a START that the client had cancelled, and went on with its sequence.
+        StartDropped = "start-dropped", "wrong START signal";
         /// The model was told START in the middle of a sequence.
         StartTold = "start-told-wrongly", "wrong START signal";
         /// END had no effect: the model was not told it, or its sequence went on.

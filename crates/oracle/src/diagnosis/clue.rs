@@ -131,6 +131,11 @@ pub enum Clue {
         /// The state.
         from: Number,
     },
+    /// No step before was answered, and START was cancelled; the step found no state, or one that is nobody's.
+    StartUnanswered {
+        /// What it found.
+        found: Number,
+    },
     /// The step after START found a state as if START's own had not been kept.
     StartNotKept {
         /// What it found.

@@ -308,7 +308,17 @@ fn reset(case: &Case) -> Vec<Hypothesis> {
         // What the server allows comes first.
         all.splice(0..0, others::ended_by_another(case));
     }
+    all.splice(0..0, start_dropped(case, 1));
     all
+}
+
+/// The client cancelled START, and no step before this one was answered: so none may have been executed.
+fn start_dropped(case: &Case, tried: usize) -> Option<Hypothesis> {
+    let before = &case.own_steps()[..case.spot.step];
+    let is_cancelled = before.first().is_some_and(|first| first.step.start && first.given_up.is_some());
+    (is_cancelled && before.iter().all(|asked| asked.answer.is_none())).then(|| {
+        case.hypothesis(Cause::StartDropped, tried, case.if_taken(), Clue::StartUnanswered { found: case.base })
+    })
 }
 
 /// END was executed before its step before, and took the state away.
@@ -333,5 +343,6 @@ fn unexplained(case: &Case) -> Vec<Hypothesis> {
         let clue = Clue::StartNotKept { found: case.base };
         all.insert(0, case.hypothesis(Cause::EffectLost, tried / 2, Fit::NotKnown, clue));
     }
+    all.splice(0..0, start_dropped(case, tried / 4));
     all
 }

@@ -50,6 +50,22 @@ fn a_step_that_nobody_was_told_of_and_that_was_executed_twice() {
 }
 
 #[test]
+fn a_start_that_was_cancelled_and_dropped() {
+    let cut = |cut: Cut, found: i32| {
+        let mut tale = Tale::default();
+        tale.send_part(0, 0, 0, 3, &A[..1]).tell(0, EventKind::Cut(cut));
+        tale.send_part(0, 0, 1, 3, &A[1..3]).answer(0, 0, 1, &sums_from(found, &A[1..3]));
+        causes(&tale.wrong_sum(&known(), (0, 0, 1), A[0].wrapping_add(A[1])))[0]
+    };
+    // The model has no state, or what lies in memory.
+    assert_eq!([cut(Cut::Cancelled, 0), cut(Cut::Deadline, -29_704_177)], [StartDropped; 2]);
+    // A START that was answered was executed.
+    let mut tale = Tale::default();
+    tale.send(0, 0, &A[..3]).answer(0, 0, 0, &[&A[..1], &sums(&A[1..3])].concat());
+    assert_ne!(causes(&tale.wrong_sum(&known(), (0, 0, 1), sums(&A)[1]))[0], StartDropped);
+}
+
+#[test]
 fn an_answer_with_something_in_it() {
     let wrong_by = |wrong: i32| {
         let mut answers = sums(&A);
