@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     at_the_same_time,
+    long::is_long,
     triton::{Own, Triton},
 };
 
@@ -18,11 +19,12 @@ fn kinds(result: &Value) -> Vec<String> {
 
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
-fn ensembles_are_valid_in_ten_seeds() {
-    let server = Triton::native();
+fn ensembles_are_valid() {
+    let server = Triton::aside();
     at_the_same_time(&ENSEMBLES, |like| {
         let model = server.load(&Own { idle_ms: 500, ..Own::like(like) }.shape(2, 2));
-        for seed in 1..=10 {
+        let seeds = if is_long() { 10 } else { 3 };
+        for seed in 1..=seeds {
             let result = server.stress(&model, SHORT, &["-r", &seed.to_string()]);
             assert_eq!(result["verdict"], "valid", "{like}, seed {seed}: {:#}", result["violations"]);
             assert_eq!(result["server_counts"]["result"], "agrees", "{like}: {:#}", result["server_counts"]);
@@ -34,7 +36,7 @@ fn ensembles_are_valid_in_ten_seeds() {
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn what_a_step_of_an_ensemble_does_wrong_is_found() {
-    let server = Triton::native();
+    let server = Triton::aside();
     let rows = [
         ("ensemble_sequence_int32", "reset-state:once@60", "wrong-sum"),
         // The native model itself answers with an error where a control does not say what the request does.
@@ -51,7 +53,7 @@ fn what_a_step_of_an_ensemble_does_wrong_is_found() {
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn an_ensemble_says_which_step_rejects_a_request() {
-    let server = Triton::native();
+    let server = Triton::aside();
     let model = server.load(&Own::like("ensemble_two_sequence_int32"));
     let text = format!(
         "in ensemble '{model}', inference request for sequence 7 to model '{model}_step1' must specify the START flag on the first \

@@ -9,6 +9,7 @@ mod balancers;
 mod clients;
 mod connection_age;
 mod control_types;
+mod deadlines;
 mod decoupled;
 mod ensembles;
 mod hosting;

@@ -1,6 +1,9 @@
 //! Models that get more instances, and that are unloaded and loaded, in the real tritonserver while sequences are live.
 
-use crate::support::triton::{Own, Triton};
+use crate::support::{
+    long::is_long,
+    triton::{Own, Triton},
+};
 
 /// The scenario, without limits that a busy machine misses.
 const SCENARIO: &str = concat!(
@@ -11,10 +14,11 @@ const SCENARIO: &str = concat!(
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn a_model_that_gets_more_instances_and_is_unloaded_and_loaded_is_not_accused() {
-    let server = Triton::native();
+    let server = Triton::aside();
     for like in ["custom_sequence_int32", "implicit_dyna_sequence_int32"] {
         let model = server.load(&Own { idle_ms: 500, ..Own::like(like) }.shape(1, 4));
-        for seed in 1..=5 {
+        let seeds = if is_long() { 10 } else { 3 };
+        for seed in 1..=seeds {
             let result = server.stress(&model, SCENARIO, &["-r", &seed.to_string()]);
             assert_eq!(result["verdict"], "valid", "{like}, seed {seed}: {result:#}");
             let done: Vec<_> = result["phases"]

@@ -157,7 +157,7 @@ fn planted_faults_of_states_are_found_and_named_in_models_with_three_of_them() {
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
 fn release_24_10_gives_a_state_of_open_shape_in_one_buffer_its_first_shape() {
-    let triton = Triton::native();
+    let triton = Triton::aside();
     let model = triton.load(&Own::like("triple_state_sequence_int32"));
     let (_, mut config) = triton.ask("GET", &format!("/v2/models/{model}/config"), &Value::Null);
     for one_buffer in [false, true] {

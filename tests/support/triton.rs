@@ -69,6 +69,8 @@ pub struct Own<'a> {
     pub batch: u32,
     pub idle_ms: u64,
     pub execute_ms: u64,
+    /// How long the server waits for more requests of a batch.
+    pub queue_delay_ms: u64,
     /// Parameters of the configuration, such as `fault`.
     pub parameters: &'a [(&'a str, &'a str)],
     /// Further parts of the configuration.
@@ -78,7 +80,16 @@ pub struct Own<'a> {
 impl<'a> Own<'a> {
     /// With the shape and the times that `with_triton` gives its models.
     pub const fn like(like: &'a str) -> Self {
-        Self { like, instances: 1, batch: 4, idle_ms: 200, execute_ms: 3, parameters: &[], extras: &[] }
+        Self {
+            like,
+            instances: 1,
+            batch: 4,
+            idle_ms: 200,
+            execute_ms: 3,
+            queue_delay_ms: 0,
+            parameters: &[],
+            extras: &[],
+        }
     }
 
     pub const fn shape(self, instances: u32, batch: u32) -> Self {
@@ -94,6 +105,7 @@ impl<'a> Own<'a> {
             candidates: self.batch,
             idle_limit: Duration::from_millis(self.idle_ms),
             execution: Duration::from_millis(self.execute_ms),
+            queue_delay: Duration::from_millis(self.queue_delay_ms),
             ..ModelOptions::default()
         };
         let options = Options {
@@ -186,6 +198,12 @@ impl Triton {
     /// The shared server of native models. A test loads its models with [`Triton::load`].
     pub fn native() -> Shared {
         Self::shared(&["--explicit"])
+    }
+
+    /// Another shared server of native models, beside [`Triton::native`], for models that few tests have: were one of them to end the
+    /// server, it would take no other tests with it.
+    pub fn aside() -> Shared {
+        Self::shared(&["--explicit", "--server-arg=--log-info=true"])
     }
 
     /// The shared server of models of the Python backend. A test loads its models with [`Triton::load`].
