@@ -1,5 +1,7 @@
 //! Client deadlines in the real tritonserver.
 
+use serde_json::Value;
+
 use crate::support::{
     at_the_same_time,
     triton::{Own, Triton},
@@ -29,9 +31,11 @@ fn a_start_whose_deadline_passes_in_the_queue_is_dropped_under_oldest_and_that_i
             let result = server.stress(&model, SCENARIO, &["-r", "5", "--transport", transport]);
             let violations = result["violations"].as_array().expect("a list");
             assert!(!violations.is_empty(), "{like}, {transport}: {result:#}");
+            // Where a state is undefined it may, by chance, be one that another cause explains.
+            let is_named = |violation: &Value| violation["explanations"][0]["cause"] == "start-dropped";
+            assert!(violations.iter().any(is_named), "{like}, {transport}: {violations:#?}");
             for violation in violations {
-                let (kind, cause) = (&violation["kind"], &violation["explanations"][0]["cause"]);
-                assert!(kind == "wrong-sum" && cause == "start-dropped", "{like}, {transport}: {violation:#}");
+                assert_eq!(violation["kind"], "wrong-sum", "{like}, {transport}: {violation:#}");
             }
         });
     }

@@ -5,7 +5,7 @@ use super::{
     hypothesis::{Fit, Hypothesis},
     pair,
     story::{Asked, Said, Spot, Told},
-    sums::{Case, SMALL},
+    sums::{Case, SMALL, start_may_be_dropped},
 };
 
 use std::cmp::Ordering;
@@ -178,7 +178,11 @@ fn constant(case: &Case) -> Option<Hypothesis> {
     if times == 0 || !who_left(case, case.base).is_empty() {
         return None;
     }
-    let why = if case.asked.step.start { Cause::StartNotTold } else { Cause::EffectLost };
+    let why = match () {
+        () if case.asked.step.start => Cause::StartNotTold,
+        () if start_may_be_dropped(case) => Cause::StartDropped,
+        () => Cause::EffectLost,
+    };
     Some(Hypothesis::new(why, 2, Fit::NotKnown, [Clue::SameFound { state: case.base, times }]))
 }
 

@@ -312,13 +312,17 @@ fn reset(case: &Case) -> Vec<Hypothesis> {
     all
 }
 
-/// The client cancelled START, and no step before this one was answered: so none may have been executed.
 fn start_dropped(case: &Case, tried: usize) -> Option<Hypothesis> {
-    let before = &case.own_steps()[..case.spot.step];
-    let is_cancelled = before.first().is_some_and(|first| first.step.start && first.given_up.is_some());
-    (is_cancelled && before.iter().all(|asked| asked.answer.is_none())).then(|| {
+    start_may_be_dropped(case).then(|| {
         case.hypothesis(Cause::StartDropped, tried, case.if_taken(), Clue::StartUnanswered { found: case.base })
     })
+}
+
+/// The client cancelled START, and no step before this one was answered: so none may have been executed.
+pub(super) fn start_may_be_dropped(case: &Case) -> bool {
+    let before = &case.own_steps()[..case.spot.step];
+    let is_cancelled = before.first().is_some_and(|first| first.step.start && first.given_up.is_some());
+    is_cancelled && before.iter().all(|asked| asked.answer.is_none())
 }
 
 /// END was executed before its step before, and took the state away.

@@ -59,6 +59,14 @@ fn a_start_that_was_cancelled_and_dropped() {
     };
     // The model has no state, or what lies in memory.
     assert_eq!([cut(Cut::Cancelled, 0), cut(Cut::Deadline, -29_704_177)], [StartDropped; 2]);
+    // What lies in memory may be the same again.
+    let mut tale = Tale::default();
+    for worker in [0, 1] {
+        tale.send_part(worker, 0, 0, 3, &A[..1]).tell(worker, EventKind::Cut(Cut::Deadline));
+        tale.send_part(worker, 0, 1, 3, &A[1..3]).answer(worker, 0, 1, &sums_from(268_435_632, &A[1..3]));
+    }
+    let right = A[0].wrapping_add(A[1]);
+    assert_eq!(causes(&tale.wrong_sum(&known(), (1, 0, 1), right))[0], StartDropped);
     // A START that was answered was executed.
     let mut tale = Tale::default();
     tale.send(0, 0, &A[..3]).answer(0, 0, 0, &[&A[..1], &sums(&A[1..3])].concat());
