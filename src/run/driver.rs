@@ -141,7 +141,10 @@ impl Driver {
 
     /// Tells that a stream is gone. If that is the server's fault, it is one fault: for the other contexts the client gave the stream up.
     fn tell_cut(&self, lane: Lane, cut: Cut, out: &Out) {
-        let theirs = if matches!(cut, Cut::Ended | Cut::Broken(_)) { Cut::ByClient } else { cut.clone() };
+        let theirs = match cut {
+            Cut::Ended | Cut::Status(..) | Cut::Broken(_) => Cut::ByClient,
+            _ => cut.clone(),
+        };
         out.tell(self.context.id, lane, EventKind::Cut(cut));
         self.tell_others(lane, &EventKind::Cut(theirs), out);
     }
@@ -362,7 +365,9 @@ impl Driver {
             }
             // Who says so is there. Nothing else is known of the other requests.
             Message::Status(code, text) => {
-                out.tell(self.context.id, lane, EventKind::Cut(Cut::Status(code, text)));
+                // A status names no request: on a stream that several IDs share nobody knows whose it is.
+                let cut = if self.others.is_empty() { Cut::Status(code, text) } else { Cut::ByClient };
+                self.tell_cut(lane, cut, out);
                 self.streams.drop_lane(lane);
                 self.context.forget(lane);
                 return Err(self.cut(out));
@@ -426,7 +431,7 @@ impl Driver {
                     self.tell_all(lane, &EventKind::Closed, out);
                 }
                 Ok(Message::DeadlinePassed) => {
-                    out.tell(self.context.id, lane, EventKind::Cut(Cut::Deadline));
+                    self.tell_cut(lane, Cut::Deadline, out);
                     self.context.forget(lane);
                 }
                 Ok(message) => {
