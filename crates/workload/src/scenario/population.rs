@@ -429,7 +429,10 @@ impl Population {
     }
 
     fn can_be_drawn(&self, pattern: Pattern) -> bool {
-        self.sending.transport().is_stream() || !pattern.has(Trait::Streams)
+        let by = self.sending.transport();
+        // A status that ends a stream does not say which of the IDs that share the stream it is about.
+        let is_told_apart = !by.ends_with_errors() || !pattern.has(Trait::SharesStream);
+        is_told_apart && (by.is_stream() || !pattern.has(Trait::Streams))
     }
 
     /// Whether there is a table of patterns of which the transport can do none.
