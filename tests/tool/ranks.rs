@@ -171,6 +171,13 @@ fn ranks_send_together_what_one_process_sends_alone() {
 #[test]
 fn a_fault_between_sequences_of_two_ranks_is_named_with_both() {
     let job = Job::of(4);
+    // A worker that has one sequence at a time gets no state from another one of its own.
+    let one_at_a_time = "contexts = { common = 1, rare = 0, rare_probability = 0 }
+patterns.common = { valid = 1 }
+length = { min = 6, max = 12, normal = { mean = 9, stdev = 2 } }
+claims = {}
+";
+    fs::write(job.file("small.toml"), one_at_a_time).expect("it is written");
     let failure = job.file("failure.toml");
     let more =
         ["--embedded", "-c", "4", "-i", "60", "-r", "3", "--fault", "swap-states:once@200", "--failure", &failure];
