@@ -119,7 +119,7 @@ fn docstring(failure: &Failure, helper: &Helper<'_>) -> String {
             model(&tables.golden)
         ));
     }
-    if shows_in_counts(failure.kind) {
+    if failure.kind == ViolationKind::Statistics {
         lines.push("The violation shows in the server's own counts, which this script does not read.".to_owned());
     }
     // In a docstring these two have a meaning.
@@ -131,11 +131,6 @@ fn docstring(failure: &Failure, helper: &Helper<'_>) -> String {
 fn model(golden: &Golden) -> String {
     let Identity { model, version, .. } = &golden.identity;
     version.as_ref().map_or_else(|| format!("model {model}"), |version| format!("version {version} of model {model}"))
-}
-
-/// Whether a violation shows in the server's own counts alone, which a script does not read.
-fn shows_in_counts(kind: ViolationKind) -> bool {
-    matches!(kind, ViolationKind::Statistics | ViolationKind::PendingLeft)
 }
 
 /// A text as Python has it, on one line.

@@ -1,7 +1,7 @@
 //! What the answers to a script's steps have to be, by the oracle that judges runs.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     num::NonZeroU64,
     sync::Arc,
     time::Duration,
@@ -29,15 +29,51 @@ const IDLE_LIMIT: Duration = Duration::from_nanos(1);
 const STRAGGLING: Duration = Duration::from_secs(1_000_000);
 const PAUSE: Nanos = 1_000_000_000;
 
+/// More sums than these are no help to who reads a script.
+const MOST_SUMS: usize = 4;
+
+/// What a step may be answered with.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Lawful {
+    /// The sums, or the one state of a model without a formula.
+    pub(super) sums: Vec<Number>,
+    /// Whether it may be rejected for the want of a START.
+    pub(super) may_be_rejected: bool,
+}
+
+impl Lawful {
+    /// The answer, where there is one only.
+    pub(super) fn only(&self) -> Option<Due> {
+        match (self.sums.as_slice(), self.may_be_rejected) {
+            ([], true) => Some(Due::Rejection),
+            ([sum], false) => Some(Due::Sum(*sum)),
+            _ => None,
+        }
+    }
+}
+
+/// A step that was sent, in the order of sending to its ID.
+pub(super) type Token = usize;
+
 /// One correlation ID of a script.
 #[derive(Debug)]
 pub(super) struct Expecting {
     arithmetic: Arithmetic,
     oracle: Oracle,
     at: Nanos,
-    sent: u32,
-    /// By stream, how the oracle is told of the answers that the script has not taken.
-    unanswered: BTreeMap<Lane, Vec<EventKind>>,
+    /// What each step that was sent has to be answered with, where that is known: as it was sent, or when its answer was taken, because
+    /// what is sent meanwhile on another stream may come before it.
+    lawful: Vec<Option<Lawful>>,
+    /// What steps had to be answered with when the script took an answer beside them that may be this or that, each for itself.
+    beside: BTreeMap<Token, Lawful>,
+    /// Those whose answer has the ID added.
+    with_id: BTreeSet<Token>,
+    /// By stream, the steps of which the script has not taken the answers.
+    unanswered: BTreeMap<Lane, VecDeque<(Token, Step)>>,
+    /// Whether each answer since the last START could be only one, and nothing was cut.
+    is_certain: bool,
+    /// Whether a step's answer was never taken: of what the server makes of it later, the oracle tells no list of sums.
+    was_cut: bool,
     /// The streams that have a deadline: nobody knows whether it passes.
     within: BTreeSet<Lane>,
 }
@@ -69,7 +105,18 @@ impl Expecting {
             golden: golden.cloned().map(Expectation::of),
         };
         let oracle = Oracle::new(rules, 1, 1, |_| (ID, IdForm::Integer));
-        let mut new = Self { arithmetic, oracle, at: 0, sent: 0, unanswered: BTreeMap::new(), within: BTreeSet::new() };
+        let mut new = Self {
+            arithmetic,
+            oracle,
+            at: 0,
+            lawful: Vec::new(),
+            beside: BTreeMap::new(),
+            with_id: BTreeSet::new(),
+            unanswered: BTreeMap::new(),
+            is_certain: true,
+            was_cut: false,
+            within: BTreeSet::new(),
+        };
         // An ID that was ended has no sequence for certain; the oracle knows nothing of one that was never used.
         new.open(Lane::FIRST);
         let value = golden.map_or_else(|| arithmetic.number(0), |golden| golden.inputs.number(0, 0));
@@ -96,35 +143,57 @@ impl Expecting {
         self.tell(lane, EventKind::Opened(Connection::Own, Transport::GrpcStream));
     }
 
-    /// A step is sent; returns what it has to be answered with, where that is one thing that the script can know.
-    pub(super) fn send(&mut self, lane: Lane, Sent { start, end, value, special }: Sent) -> Option<Due> {
-        let request = RequestId { sequence: self.sent, worker: 0, context: 0, step: 0 };
-        self.sent += 1;
+    /// A step is sent. [`lawful`](Self::lawful) tells what it has to be answered with, at the end for certain.
+    pub(super) fn send(&mut self, lane: Lane, Sent { start, end, value, special }: Sent) -> Token {
+        // It may come before those that are under way.
+        self.beside.clear();
+        let token = self.lawful.len();
+        let sequence = u32::try_from(token).unwrap_or(u32::MAX);
+        let request = RequestId { sequence, worker: 0, context: 0, step: 0 };
         let step = Step { request, pattern: Pattern::Valid, start, end, value, of: 1, special };
+        self.is_certain |= start && !self.was_cut && self.unanswered.values().all(VecDeque::is_empty);
         self.tell(lane, EventKind::Sent(step));
-        let is_known = special.is_none() && !self.within.contains(&lane);
-        let due = if is_known { self.due(lane, request, value) } else { None };
-        let answer = match step.flaw() {
-            Some(flaw) => error(request, flaw.rejection().to_owned()),
-            None => answer(request, due),
-        };
-        self.unanswered.entry(lane).or_default().push(answer);
-        let adds_the_id = end && self.arithmetic.formula.adds_corrid();
-        due.filter(|due| !adds_the_id || matches!(due, Due::Rejection))
+        let mut before = self.oracle.clone();
+        // Those before it on the same stream are answered first.
+        for (token, step) in self.unanswered.get(&lane).into_iter().flatten() {
+            before.observe(self.event(lane, self.answer(*token, step)));
+        }
+        let lawful = self.due(&before, lane, &step).filter(|lawful| lawful.only().is_some());
+        self.lawful.push(lawful);
+        if end && self.arithmetic.formula.adds_corrid() {
+            self.with_id.insert(token);
+        }
+        self.unanswered.entry(lane).or_default().push_back((token, step));
+        token
+    }
+
+    /// What a step has to be answered with, where the script can know that.
+    pub(super) fn lawful(&self, token: Token) -> Option<&Lawful> {
+        // The script's own ID is added to a sum.
+        self.lawful.get(token)?.as_ref().filter(|its| its.sums.is_empty() || !self.with_id.contains(&token))
     }
 
     /// The script takes the answers of a stream, but for the last so many.
     pub(super) fn take(&mut self, lane: Lane, most: usize) {
         if self.within.contains(&lane) {
-            self.unanswered.remove(&lane);
-            self.tell(lane, EventKind::Cut(Cut::Deadline));
+            self.abandon(lane, Cut::Deadline);
             return self.opened(lane);
         }
-        let unanswered = self.unanswered.entry(lane).or_default();
-        let taken = unanswered.len().saturating_sub(most);
-        let answers: Vec<_> = unanswered.drain(..taken).collect();
-        for answer in answers {
-            self.tell(lane, answer);
+        while let Some(unanswered) = self.unanswered.get_mut(&lane).filter(|all| all.len() > most)
+            && let Some((token, step)) = unanswered.pop_front()
+        {
+            let lawful = self.due(&self.oracle, lane, &step).or_else(|| self.beside.remove(&token));
+            if step.flaw().is_none() && lawful.as_ref().and_then(Lawful::only).is_none() {
+                let first = self.unanswered.iter().filter_map(|(other, all)| Some((*other, *all.front()?)));
+                let due: Vec<_> = first
+                    .filter(|(other, _)| *other != lane)
+                    .filter_map(|(other, (token, step))| Some((token, self.due(&self.oracle, other, &step)?)))
+                    .collect();
+                self.beside.extend(due);
+                self.is_certain = false;
+            }
+            self.lawful[token] = lawful;
+            self.tell(lane, self.answer(token, &step));
         }
     }
 
@@ -141,18 +210,22 @@ impl Expecting {
 
     /// A stream is cut, whatever is under way.
     pub(super) fn cut(&mut self, lane: Lane) {
-        self.unanswered.remove(&lane);
-        self.tell(lane, EventKind::Cut(Cut::Cancelled));
+        self.abandon(lane, Cut::Cancelled);
     }
 
-    /// What the oracle would accuse tells what is due: a sum is what it expects in place of another one, where it does not take a
-    /// rejection either.
-    fn due(&self, lane: Lane, request: RequestId, value: Number) -> Option<Due> {
-        let mut oracle = self.oracle.clone();
-        // Those before it on the same stream are answered first.
-        for answer in self.unanswered.get(&lane).into_iter().flatten() {
-            oracle.observe(self.event(lane, answer.clone()));
+    fn abandon(&mut self, lane: Lane, by: Cut) {
+        self.unanswered.remove(&lane);
+        self.was_cut = true;
+        self.is_certain = false;
+        self.tell(lane, EventKind::Cut(by));
+    }
+
+    /// What the oracle would accuse tells what is due: a sum is what it expects in place of another one.
+    fn due(&self, oracle: &Oracle, lane: Lane, step: &Step) -> Option<Lawful> {
+        if step.special.is_some() || self.within.contains(&lane) {
+            return None;
         }
+        let (request, value) = (step.request, step.value);
         let would_say = |due| oracle.clone().observe(self.event(lane, answer(request, Some(due)))).violations;
         // One of two sums is wrong. Where no formula says what is right, outputs that are like nothing known are.
         let sums = match self.arithmetic.formula {
@@ -161,17 +234,24 @@ impl Expecting {
         };
         let accused = sums.into_iter().find_map(|sum| would_say(Due::Sum(sum)).into_iter().next())?;
         let may_be_rejected = would_say(Due::Rejection).is_empty();
-        match accused.evidence {
-            Evidence::NotRejected { .. } => Some(Due::Rejection),
-            Evidence::Sum { expected, .. } => match expected.as_slice() {
-                [sum] if !may_be_rejected => Some(Due::Sum(*sum)),
-                _ => None,
-            },
+        let lawful = match accused.evidence {
+            Evidence::NotRejected { .. } => Lawful { sums: Vec::new(), may_be_rejected: true },
+            Evidence::Sum { expected, .. } => Lawful { sums: each_once(expected), may_be_rejected },
             Evidence::Output { expected, .. } => match expected.as_slice() {
-                [state] if !may_be_rejected => Some(Due::Sum(state.sum)),
-                _ => None,
+                [state] if !may_be_rejected => Lawful { sums: vec![state.sum], may_be_rejected },
+                _ => return None,
             },
-            _ => None,
+            _ => return None,
+        };
+        let is_known = lawful.only().is_some() || (self.is_certain && (1..=MOST_SUMS).contains(&lawful.sums.len()));
+        is_known.then_some(lawful)
+    }
+
+    /// How the oracle is told of the answer to a step.
+    fn answer(&self, token: Token, step: &Step) -> EventKind {
+        match step.flaw() {
+            Some(flaw) => error(step.request, flaw.rejection().to_owned()),
+            None => answer(step.request, self.lawful[token].as_ref().and_then(Lawful::only)),
         }
     }
 
@@ -183,6 +263,16 @@ impl Expecting {
     fn event(&self, lane: Lane, kind: EventKind) -> Event {
         Event { at: self.at, context: CONTEXT, lane, kind }
     }
+}
+
+/// The sums without those that are there already.
+fn each_once(sums: Vec<Number>) -> Vec<Number> {
+    sums.into_iter().fold(Vec::new(), |mut all, sum| {
+        if !all.contains(&sum) {
+            all.push(sum);
+        }
+        all
+    })
 }
 
 /// How the answer that is due arrives, or one that may be this or that.

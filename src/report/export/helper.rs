@@ -23,6 +23,7 @@ const CLASSES: &str = include_str!("parts/classes.py.part");
 const CANCELLABLE: &str = include_str!("parts/cancellable.py.part");
 const AT: &str = include_str!("parts/at.py.part");
 const SLOTS: &str = include_str!("parts/slots.py.part");
+const PENDING: &str = include_str!("parts/pending.py.part");
 const END: &str = include_str!("parts/end.py.part");
 /// How long a script may take besides its pauses and the idle limits that it may wait for, in seconds.
 const LIMIT_S: u64 = 60;
@@ -69,6 +70,7 @@ impl<'f> Helper<'f> {
             ("asks", failure.facts.tensors.is_none()),
             ("elements", has_elements(failure)),
             ("slots", counts_slots(failure)),
+            ("pending", failure.kind == ViolationKind::PendingLeft),
             ("ids", has_wrong_ids(failure.kind)),
             ("texts-in-json", has_texts && has(|by| by.is_json())),
             ("decoupled", failure.arithmetic.answers.are_series()),
@@ -91,16 +93,20 @@ impl<'f> Helper<'f> {
 
     /// The arguments that the script takes.
     pub(super) fn arguments(&self) -> String {
-        match self.second_protocol() {
-            Some(other) => format!("[HOST:PORT [MODEL [{}_HOST:PORT]]]", other.to_uppercase()),
-            None => "[HOST:PORT [MODEL]]".to_owned(),
-        }
+        let second = self.second_protocol().map(|other| format!("{}_HOST:PORT", other.to_uppercase()));
+        let metrics = self.needs.contains("pending").then(|| "METRICS_HOST:PORT".to_owned());
+        let all = ["HOST:PORT".to_owned(), "MODEL".to_owned()].into_iter().chain(second).chain(metrics);
+        all.rev().fold(String::new(), |inner, name| match inner.as_str() {
+            "" => format!("[{name}]"),
+            _ => format!("[{name} {inner}]"),
+        })
     }
 
     /// The script with these functions of its workers: what is fixed, what sends and compares, and what runs the workers.
     pub(super) fn script(&self, workers: String) -> String {
         let of = |need: &str, part| if self.needs.contains(need) { self.render(part) } else { String::new() };
-        let classes = [of("at", AT), of("golden", GOLDEN), self.render(CLASSES), of("slots", SLOTS)];
+        let classes =
+            [of("at", AT), of("golden", GOLDEN), self.render(CLASSES), of("slots", SLOTS), of("pending", PENDING)];
         let tables = self.tables.as_ref().map_or_else(String::new, Tables::text);
         [&[self.render(HEAD), workers], &classes[..], &[tables, self.render(END)]].concat().join("\n")
     }
@@ -134,7 +140,7 @@ impl<'f> Helper<'f> {
         let mut all = self.needs.clone();
         let has = |name: &str| self.needs.contains(name);
         let more = [
-            ("judges", !has("golden") && ["open", "answers", "texts"].into_iter().any(has)),
+            ("judges", !has("golden") && ["open", "answers", "texts", "any-of"].into_iter().any(has)),
             ("rejected", has("rejected") || has("open")),
             ("blocking", has("calls") && (has("several") || !has("cancel-unary"))),
             ("threads", has("threads") || has("half-close")),
@@ -218,6 +224,7 @@ impl<'f> Helper<'f> {
             ("first_port", port(first).to_owned()),
             ("second_url", second.map_or_else(String::new, url)),
             ("second_port", second.map_or("", port).to_owned()),
+            ("metrics_place", if second.is_some() { "4" } else { "3" }.to_owned()),
             ("grpc_url", url("grpc")),
             ("http_url", url("http")),
             ("client", asking),

@@ -2,9 +2,9 @@
 
 use std::{io, sync::Arc};
 
-use super::{model, script, shows_in_counts};
+use super::{model, script};
 use crate::failure::{Failure, Replayed};
-use oracle::golden::Golden;
+use oracle::{ViolationKind, golden::Golden};
 use workload::{
     conversation::Conversation,
     wording::{counted, wrapped},
@@ -148,7 +148,7 @@ fn write_script(failure: &Failure, golden: Option<&Arc<Golden>>, out: &mut impl 
         write_block("python", &script, out)?;
     }
     writeln!(out, "## Expected behavior\n")?;
-    if shows_in_counts(failure.kind) {
+    if failure.kind == ViolationKind::Statistics {
         return writeln!(
             out,
             "The server's own counts agree with what the client sent. The script does not read them.\n"

@@ -1,21 +1,23 @@
 //! What one worker of a script does, a line for each act.
 
+mod step;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     num::NonZeroU32,
 };
 
+use self::step::{Expected, Send};
 use super::{
     expect::{Expecting, Sent},
-    helper::{class, has_wrong_ids, literal, module, value},
+    helper::{class, has_wrong_ids, module, value},
     quoted,
     tables::{Tables, is_of_inputs},
     template::Needs,
 };
-use crate::failure::{Due, Failure};
+use crate::failure::Failure;
 use workload::{
     conversation::{Act, Connection, Conversation, Lane, Transport},
-    number::{Datatype, Number},
     plan::correlation_id,
     scenario::{ConnectionOwner, Sending, Window},
     sequence::{Flaw, IdForm, Special, Trait},
@@ -43,6 +45,8 @@ pub(super) struct Calls<'f> {
     /// Those of streams, in the order in which they are opened.
     connections: Vec<String>,
     lines: Vec<String>,
+    /// The steps, whose lines are written when all are known.
+    sends: Vec<Send>,
     needs: Needs,
 }
 
@@ -75,6 +79,7 @@ impl<'f> Calls<'f> {
             fresh: 0,
             connections: Vec::new(),
             lines: Vec::new(),
+            sends: Vec::new(),
             needs: Needs::new(),
         }
     }
@@ -88,6 +93,9 @@ impl<'f> Calls<'f> {
         let open: Vec<_> = self.open.keys().copied().collect();
         for stream in open {
             self.close(stream);
+        }
+        for send in std::mem::take(&mut self.sends) {
+            self.write(send);
         }
         // A function of comments alone is none.
         if self.lines.iter().all(|line| line.starts_with('#')) {
@@ -170,14 +178,16 @@ impl<'f> Calls<'f> {
         }
         let number = self.failure.arithmetic.number(sent).of_elements(elements);
         let sent = Sent { start, end, value: number, special };
-        let due = self.expecting_of(stream, id).send(stream.1, sent);
+        let token = self.expecting_of(stream, id).send(stream.1, sent);
         let accused = self.failure.accused.filter(|accused| {
             let its = (accused.step, accused.value.value());
             conversation.accused && its == (step, number.value())
         });
         let expected = match special {
-            Some(Special::Flaw(flaw)) => Some(self.rejection(flaw, stream, number)),
-            Some(Special::TimeoutUs(_)) | None => due.or_else(|| accused?.due).and_then(|due| self.due(due)),
+            Some(Special::Flaw(flaw)) => Expected::Text(self.rejection(flaw, stream, number)),
+            Some(Special::TimeoutUs(_)) | None => {
+                Expected::Lawful { id: stream.0 + id, token, or: accused.and_then(|accused| accused.due) }
+            }
         };
         let [is_start, is_end] = [(start, "sequence_start=True"), (end, "sequence_end=True")]
             .map(|(is_so, flag)| is_so.then(|| self.flag(flag)));
@@ -197,10 +207,6 @@ impl<'f> Calls<'f> {
             Special::Flaw(flaw) => Some(self.flawed(flaw, stream)),
             Special::TimeoutUs(us) => Some(self.flag(&format!("timeout={us}"))),
         });
-        if expected.is_none() {
-            self.needs.insert("open");
-        }
-        let expected = expected.map(|expected| format!("expect={expected}"));
         let within = self.open.get(&stream).and_then(|open| open.within_us).map(|us| {
             self.needs.insert("within");
             self.flag(&format!("client_timeout={}", seconds(us.get().into())))
@@ -210,15 +216,11 @@ impl<'f> Calls<'f> {
             self.needs.insert("own-id");
             self.flag(&other)
         });
-        let arguments = [Some(value), is_start, is_end, other, expected, special, within];
-        let arguments: Vec<_> = arguments.into_iter().flatten().collect();
-        let seen_here = if accused.is_some() { "  # the violation was seen here" } else { "" };
-        let all = arguments.join(", ");
-        if all.len() > WIDTH {
-            self.call(stream, &format!("send(\n        {},\n    ){seen_here}", arguments.join(",\n        ")));
-        } else {
-            self.call(stream, &format!("send({all}){seen_here}"));
-        }
+        let before = [Some(value), is_start, is_end, other].into_iter().flatten().collect();
+        let behind = [special, within].into_iter().flatten().collect();
+        let line = self.lines.len();
+        self.sends.push(Send { line, stream, before, expected, behind, is_accused: accused.is_some() });
+        self.lines.push(String::new());
         if let Some(open) = self.open.get_mut(&stream) {
             open.unanswered += 1;
         }
@@ -227,41 +229,6 @@ impl<'f> Calls<'f> {
     fn flag(&mut self, flag: &str) -> String {
         self.needs.insert("flags");
         flag.to_owned()
-    }
-
-    /// What a step has to be answered with, as Python has it; none where that is not known.
-    fn due(&mut self, due: Due) -> Option<String> {
-        match due {
-            Due::Rejection => {
-                self.needs.extend(["texts", "rejected"]);
-                Some("REJECTED".to_owned())
-            }
-            Due::Answer => {
-                self.needs.insert("answers");
-                Some("ANSWER".to_owned())
-            }
-            Due::Sum(sum) => match &mut self.tables {
-                Some(tables) => tables.outputs(sum),
-                None => Some(literal(sum)),
-            },
-        }
-    }
-
-    /// What the server may reject a flaw with, of what it says to such a model over such a transport.
-    fn rejection(&mut self, flaw: Flaw, stream: (u32, Lane), number: Number) -> String {
-        self.needs.insert("texts");
-        let is_text = match &self.tables {
-            Some(tables) => tables.spoils_a_text(number),
-            None => number.datatype() == Datatype::Bytes,
-        };
-        let is_http = self.by(stream).is_http();
-        let may_come = |text: &&str| match *text {
-            Flaw::SHORT_TEXT | Flaw::NO_TEXT => is_text,
-            Flaw::UNREADABLE => is_http,
-            _ => true,
-        };
-        let texts: Vec<_> = flaw.rejections().filter(may_come).map(quoted).collect();
-        if let [alone] = texts.as_slice() { format!("({alone},)") } else { format!("({})", texts.join(", ")) }
     }
 
     /// How the steps of a stream travel.

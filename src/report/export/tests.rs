@@ -1,9 +1,7 @@
+mod expecting;
 mod golden;
 
-use super::{
-    expect::{Expecting, Sent},
-    *,
-};
+use super::*;
 use crate::failure::{Accused, Due, Facts, Replayed, Tensors};
 use oracle::golden::{Compare, Golden, Identity, Lineage, Output};
 use workload::{
@@ -175,82 +173,6 @@ fn a_window_is_waited_for() {
     failure.scenario.populations[0].sending.window = Window::Steps(2.try_into().expect("not zero"));
     let seen = calls(&failure);
     assert!(seen.contains("expect=3)\n    stream_0_0.wait(1)\n    stream_0_0.send(3"), "{seen}");
-}
-
-/// A script's own ID: what each step has to be answered with, all of them sent on one stream at once.
-fn due(steps: &[(bool, bool)]) -> Vec<Option<Due>> {
-    let mut its = Expecting::new(Arithmetic::default(), None);
-    its.open(Lane::FIRST);
-    steps.iter().map(|&(start, end)| its.send(Lane::FIRST, plain(start, end, 5))).collect()
-}
-
-fn plain(start: bool, end: bool, value: i64) -> Sent {
-    Sent { start, end, value: Arithmetic::default().number(value), special: None }
-}
-
-fn sum(sum: i32) -> Due {
-    Due::Sum(sum.into())
-}
-
-#[test]
-fn what_has_to_come_follows_from_what_was_sent() {
-    let rejected = Some(Due::Rejection);
-    assert_eq!(due(&[(true, false), (false, false), (false, true)]), [sum(5), sum(10), sum(15)].map(Some));
-    assert_eq!(
-        due(&[(false, false), (true, true), (false, false)]),
-        [Due::Rejection, sum(5), Due::Rejection].map(Some)
-    );
-    assert_eq!(due(&[(true, false), (true, false), (false, true)]), [sum(5), sum(5), sum(10)].map(Some));
-
-    // A sum wraps. After a pause its sequence may be gone.
-    let mut paused = Expecting::new(Arithmetic::default(), None);
-    paused.open(Lane::FIRST);
-    assert_eq!(paused.send(Lane::FIRST, plain(true, false, i32::MAX.into())), Some(sum(i32::MAX)));
-    assert_eq!(paused.send(Lane::FIRST, plain(false, false, 1)), Some(sum(i32::MIN)));
-    paused.take(Lane::FIRST, 0);
-    paused.pause();
-    assert_eq!(paused.send(Lane::FIRST, plain(false, false, 1)), None);
-    assert_eq!(paused.send(Lane::FIRST, plain(true, false, 2)), Some(sum(2)));
-
-    // What is under way on another stream may come before or after.
-    let mut two = Expecting::new(Arithmetic::default(), None);
-    two.open(Lane::FIRST);
-    two.open(Lane(1));
-    assert_eq!(two.send(Lane::FIRST, plain(true, false, 1)), Some(sum(1)));
-    assert_eq!(two.send(Lane(1), plain(false, false, 2)), None);
-
-    // What was cut may arrive later; where nothing was under way nothing does.
-    let mut cut = Expecting::new(Arithmetic::default(), None);
-    cut.open(Lane::FIRST);
-    cut.cut(Lane::FIRST);
-    cut.open(Lane::FIRST);
-    assert_eq!(cut.send(Lane::FIRST, plain(false, false, 1)), rejected);
-    cut.cut(Lane::FIRST);
-    cut.open(Lane::FIRST);
-    assert_eq!(cut.send(Lane::FIRST, plain(true, false, 1)), Some(sum(1)));
-    assert_eq!(cut.send(Lane::FIRST, plain(false, false, 1)), None);
-
-    // A step that waits for too long is rejected with its whole sequence, and a flaw changes nothing.
-    let mut special = Expecting::new(Arithmetic::default(), None);
-    special.open(Lane::FIRST);
-    let flaw = Sent { special: Some(Special::Flaw(Flaw::IdZero)), ..plain(false, false, 9) };
-    assert_eq!(special.send(Lane::FIRST, plain(true, false, 1)), Some(sum(1)));
-    assert_eq!(special.send(Lane::FIRST, flaw), None);
-    assert_eq!(special.send(Lane::FIRST, plain(false, false, 2)), Some(sum(3)));
-    let limited = Sent { special: Some(Special::TimeoutUs(5)), ..plain(false, false, 4) };
-    assert_eq!(special.send(Lane::FIRST, limited), None);
-    assert_eq!(special.send(Lane::FIRST, plain(false, false, 2)), None);
-}
-
-/// The answer to END has the correlation ID in it, and the script chooses that when it runs.
-#[test]
-fn an_answer_with_the_correlation_id_is_not_known() {
-    let arithmetic = Arithmetic { formula: Formula::RunningSumPlusCorrid, ..Arithmetic::default() };
-    let mut its = Expecting::new(arithmetic, None);
-    its.open(Lane::FIRST);
-    assert_eq!(its.send(Lane::FIRST, plain(true, false, 5)), Some(sum(5)));
-    assert_eq!(its.send(Lane::FIRST, plain(false, true, 5)), None);
-    assert_eq!(its.send(Lane::FIRST, plain(false, true, 5)), Some(Due::Rejection));
 }
 
 #[test]
