@@ -2,6 +2,8 @@
 
 use std::{
     env, fs,
+    io::{Read as _, Write as _},
+    net::TcpListener,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -202,6 +204,36 @@ fn an_exported_failure_counts_the_slots() {
     }
 }
 
+#[test]
+#[ignore = "needs NVIDIA's client: run scripts/test"]
+fn an_exported_failure_reads_the_pending_requests() {
+    let folder = TempDir::new().expect("a folder");
+    let (path, script) = (folder.path().join("failure.toml"), folder.path().join("repeat.py"));
+    fs::write(&path, BY_HAND.replace("kind = \"wrong-sum\"", "kind = \"pending-left\"")).expect("a file");
+    let exported = tool().arg("export").arg(&path).output().expect("it runs");
+    fs::write(&script, &exported.stdout).expect("a file");
+    let packages = told("SEQUENCE_STRESS_TRITONCLIENT");
+    let serve = Serve::start(&["--idle-limit", "5s"]);
+    // A gauge that stays at one, whatever is answered.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let stuck = listener.local_addr().expect("an address").to_string();
+    thread::spawn(move || {
+        let body = "nv_inference_pending_request_count{model=\"custom_sequence_int32\",version=\"1\"} 1\n";
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 1024]).expect("a request");
+            let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+            stream.write_all(format!("{head}{body}").as_bytes()).expect("somebody who listens");
+        }
+    });
+    for (metrics, fails) in [(&serve.metrics, false), (&stuck, true)] {
+        let mut command = Command::new("python3");
+        command.arg(&script).args([&serve.address, "custom_sequence_int32", metrics]).env("PYTHONPATH", &packages);
+        let (code, output) = run(&mut command);
+        let said = format!("{} requests are pending when all are answered", u8::from(fails));
+        assert_eq!((code, output.contains(&said)), (Some(i32::from(fails)), true), "{output}");
+    }
+}
+
 /// All that a script does with a model without a formula: what is answered, and what has to be rejected.
 const WITHOUT_FORMULA: &str = "
 contexts = { common = 1, rare = 0, rare_probability = 0 }
@@ -278,7 +310,7 @@ fn exported_scripts_pass_the_lints() {
     let flaws: Vec<_> = Flaw::ALL.iter().map(|flaw| format!("\"send 0 1 with {flaw}\", ")).collect();
     let flawed = format!("acts = [{}\"send 0 END 6\"]", flaws.concat());
     let with_flaws = BY_HAND.replace("acts = [\"open 0 over fresh\"", &format!("{flawed}\n#"));
-    for kind in ["wrong-sum", "slot-leak", "duplicate"] {
+    for kind in ["wrong-sum", "slot-leak", "duplicate", "pending-left"] {
         for by in ["grpc-stream", "grpc-unary", "http", "http-binary"] {
             for (name, text) in [("plain", BY_HAND), ("flawed", &with_flaws)] {
                 let text = text.replace("kind = \"wrong-sum\"", &format!("kind = \"{kind}\""));

@@ -1,6 +1,6 @@
 """Sends END on one call and, at the same time, a step or the next START of the same correlation ID on another call.
 
-pip install 'tritonclient[grpc]'; python3 calls-beside-end.py [HOST:PORT [MODEL [start|step [PAIRS [PROCESSES]]]]]
+pip install 'tritonclient[grpc]'; python3 call-beside-end.py [HOST:PORT [MODEL [start|step [PAIRS [PROCESSES]]]]]
 It counts the pairs of responses. The exit code is 1 if one of them is wrong in each order of the two calls.
 """
 
