@@ -12,6 +12,7 @@ mod control_types;
 mod deadlines;
 mod decoupled;
 mod ensembles;
+mod hostile;
 mod hosting;
 mod http;
 mod hunt;
