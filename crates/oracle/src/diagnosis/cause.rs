@@ -171,6 +171,8 @@ workload::table! {
         AnsweredElsewhere = "answered-elsewhere", "statistics that do not add up";
         /// The server did not count an execution.
         NotCounted = "not-counted", "statistics that do not add up";
+        /// The server counts a request as pending that it has answered.
+        StillCounted = "still-counted", "statistics that do not add up";
     }
 }
 

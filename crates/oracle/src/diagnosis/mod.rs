@@ -192,7 +192,7 @@ impl Question<'_> {
             Kind::SlotWithheld => seen(&[Cause::SlotKept, Cause::EndNotTold]),
             Kind::SlotOutOfTurn => seen(&[Cause::Starvation]),
             Kind::MissingReap => seen(&[Cause::MissingReap]),
-            Kind::PendingLeft => seen(&[Cause::SlotLeak, Cause::Starvation]),
+            Kind::PendingLeft => streams::pending(self),
             Kind::NotReady | Kind::MemoryGrowth => Vec::new(),
         }
     }

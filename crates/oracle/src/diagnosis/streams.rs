@@ -53,6 +53,13 @@ fn is_half_closed(question: &Question) -> bool {
     acts.next().is_some_and(|entry| matches!(entry.what, EventKind::HalfClosed))
 }
 
+/// Where all that was sent is answered, none of it waits any more.
+pub(super) fn pending(question: &Question) -> Vec<Hypothesis> {
+    let Evidence::Pending { sent, .. } = &question.violation.evidence else { return Vec::new() };
+    let waits = [Cause::SlotLeak, Cause::Starvation];
+    in_order(if sent.answered < sent.requests { &waits } else { &[Cause::StillCounted] }, [Clue::Seen])
+}
+
 pub(super) fn statistics(question: &Question) -> Vec<Hypothesis> {
     let Evidence::Counts { seen, expected, .. } = &question.violation.evidence else { return Vec::new() };
     // What else stands before the model would decide it, and the model's own count.
