@@ -209,9 +209,7 @@ impl Server {
         let again = Arc::clone(&self.again);
         move || {
             let again = Arc::clone(&again);
-            Box::pin(
-                async move { again.life.ask("the embedded server did not start again").await },
-            )
+            Box::pin(async move { again.life.ask("the embedded server did not start again").await })
         }
     }
 

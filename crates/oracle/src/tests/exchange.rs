@@ -134,6 +134,7 @@ fn what_begins_when_the_instance_is_back_is_judged_as_ever() {
         let mut c = failing();
         c.reject("0-0-0-3")
             .send(true, false, &[1])
+            .wait(1)
             .tell(EventKind::Disturbed(Disturbance::IsOver))
             .answer("0-0-1-0", 1);
         c.wait(10);
