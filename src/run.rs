@@ -102,6 +102,8 @@ pub struct Setup {
     pub recording: Option<HistoryPlan>,
     /// How the server is restarted, where a scenario does that.
     pub restart: Option<Restart>,
+    /// How the embedded server lets an instance of each model fail and come back. Of another server a scenario kills the instance's process.
+    pub instance_failure: Option<Restart>,
     /// This tool's executable, for the pattern `kill-client`; none where it is not known, and then the pattern is rejected.
     pub program: Option<PathBuf>,
     /// Where the server's memory is read, if anywhere.
@@ -129,6 +131,7 @@ impl Setup {
             embedded: false,
             recording: None,
             restart: None,
+            instance_failure: None,
             program: None,
             server_memory: None,
             golden: None,

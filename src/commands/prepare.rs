@@ -76,6 +76,7 @@ pub(super) fn setup(endpoint: &EndpointArgs, server: Option<&Server>, scenario: 
         hints: endpoint.hints(),
         embedded: endpoint.embedded,
         restart: restart(endpoint, server),
+        instance_failure: server.map(|server| Restart::by(server.failure_of_an_instance())),
         program: env::current_exe().ok(),
         ..Setup::new(scenario, seed)
     }

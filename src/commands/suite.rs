@@ -268,7 +268,7 @@ async fn one(
     let unable = match beyond(&scenario, &preflight) {
         Some(why) => Some(why),
         // Looking does something to the server.
-        None => cannot_disturb(&client, &scenario, setup.restart.as_ref()).await,
+        None => cannot_disturb(&client, &setup).await,
     };
     if let Some(why) = unable {
         return Ok(ScenarioOutcome::Skipped(why));

@@ -91,7 +91,7 @@ impl Exchanges {
             noticed.is_noticing = false;
             return;
         };
-        let begins = *disturbance == Disturbance::Begins;
+        let begins = *disturbance != Disturbance::IsOver;
         // A client without streams may be a new one. One that is not counts too few, and others count all.
         if begins && !noticed.is_noticing && noticed.open == 0 {
             noticed.count = 0;

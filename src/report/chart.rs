@@ -329,6 +329,7 @@ impl Numbers {
             EventKind::Closed => "the stream is closed".to_owned(),
             EventKind::NotClosed => "the stream stays open".to_owned(),
             EventKind::Disturbed(Disturbance::Begins) => "the server is disturbed".to_owned(),
+            EventKind::Disturbed(Disturbance::InstanceFails) => "an instance of the model fails".to_owned(),
             EventKind::Disturbed(Disturbance::IsOver) => "the disturbance is over".to_owned(),
         }
     }

@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 use super::{
-    Observer, Origin, Prepared, RunError, Setup, disturbance::Hands, health::Looker, iterations::longest_pauses,
+    Observer, Origin, Prepared, RunError, Setup,
+    disturbance::{Hands, cannot_kill},
+    health::Looker,
+    iterations::longest_pauses,
     shared::Shared,
 };
 use crate::{
@@ -42,6 +45,9 @@ impl Prepared {
         let access = Access::new(&scenario.target).map_err(RunError::Access)?;
         if let Some(why) = scenario.lacks_an_endpoint() {
             return Err(RunError::Endpoint(why));
+        }
+        if let Some(why) = cannot_kill(&setup) {
+            return Err(RunError::Process(why));
         }
         let client = Client::of(&scenario.target, &access, scenario.limits.connect_ms.duration())
             .map_err(|error| RunError::Endpoint(error.to_string()))?;
@@ -82,7 +88,7 @@ impl Prepared {
             try_each_alone(&preflight, &client, scenario, &access, observer).await.map_err(RunError::Endpoint)?
         };
         // Only then, because trying whether the model can be loaded anew does something to the server.
-        let hands = Hands::new(client.clone(), scenario, setup.restart.clone()).await.map_err(RunError::Endpoint)?;
+        let hands = Hands::new(client.clone(), &setup).await.map_err(RunError::Endpoint)?;
         observer.found(&preflight);
         let (model, quiet) = (&scenario.target.model, scenario.limits.quiet_ms.duration());
         let baseline = if preflight.has_statistics { Some(Baseline::take(&client, model, quiet).await) } else { None };

@@ -1,10 +1,10 @@
-//! What a run does to the server in its middle: the model is loaded anew, or the server restarted.
+//! What a run does to the server in its middle: the model is loaded anew, an instance of it killed, or the server restarted.
 
 use std::{
     fmt,
     process::Stdio,
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{
             AtomicBool, AtomicU64,
             Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -20,11 +20,11 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::shared::Shared;
+use super::{MemorySource, Setup, health::Stubs, shared::Shared};
 use wire::transport::{Client, Configuration};
 use workload::{
-    event::Nanos,
-    scenario::{Phase, Scenario, ServerAction},
+    event::{Disturbance, Nanos},
+    scenario::{Phase, ServerAction},
 };
 
 /// How long a server may take to be there again.
@@ -32,6 +32,8 @@ const BACK_WITHIN: Duration = Duration::from_secs(60);
 /// What lets a client load models.
 const EXPLICIT: &str = "tritonserver lets clients load models with --model-control-mode=explicit --load-model='*'";
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How long a server may take to start an instance's process again by itself. Where Triton does, it takes one second.
+const STUB_COMES_WITHIN: Duration = Duration::from_secs(3);
 
 /// How the server is ended and started again: by what is done when the server is there again, or has one line that says why it is not.
 #[derive(Clone)]
@@ -85,6 +87,8 @@ pub(super) struct Disturbances {
     over_at: AtomicU64,
     /// When one began that failed, so that it never is.
     failed: OnceLock<Nanos>,
+    /// The counts before those disturbances that are no more than an instance that fails.
+    of_an_instance: Mutex<Vec<u64>>,
     over: Notify,
 }
 
@@ -132,6 +136,23 @@ impl Disturbances {
         self.over.notify_waiters();
     }
 
+    /// What the context sees that has heeded so many beginnings and ends.
+    pub(super) fn next(&self, heeded: u64) -> Disturbance {
+        match heeded % 2 {
+            0 if self.of_an_instance.lock().unwrap_or_else(PoisonError::into_inner).contains(&heeded) => {
+                Disturbance::InstanceFails
+            }
+            0 => Disturbance::Begins,
+            _ => Disturbance::IsOver,
+        }
+    }
+
+    /// One begins that is no more than an instance that fails: see [`Self::begin`].
+    pub(super) fn begin_with_an_instance(&self) {
+        self.of_an_instance.lock().unwrap_or_else(PoisonError::into_inner).push(self.count());
+        self.begin();
+    }
+
     /// One begins: to be told before anything happens of which somebody may see a consequence.
     pub(super) fn begin(&self) {
         self.count.fetch_add(1, AcqRel);
@@ -155,11 +176,53 @@ pub(super) struct Hands {
     /// Whether it may be loaded with another configuration now.
     is_changed: AtomicBool,
     restart: Option<Restart>,
+    /// How an instance of the model is killed, where the scenario does that.
+    killer: Option<Killer>,
+}
+
+/// How an instance of the model is killed.
+#[derive(Clone, Debug)]
+enum Killer {
+    /// The embedded server lets it fail, and come back.
+    Embedded(Restart),
+    /// Its process is killed.
+    Process(Stubs),
+}
+
+/// How an instance of the model would be killed, where the scenario does that.
+///
+/// # Errors
+/// Why that cannot be done, in one line.
+fn killer(setup: &Setup) -> Result<Option<Killer>, String> {
+    let scenario = &setup.scenario;
+    let Some(phase) = scenario.phases.iter().find(|phase| phase.server.is_some_and(ServerAction::kills)) else {
+        return Ok(None);
+    };
+    if let Some(failure) = &setup.instance_failure {
+        return Ok(Some(Killer::Embedded(failure.clone())));
+    }
+    let cannot =
+        |why: String| format!("phase '{}' is not possible: it kills an instance of the model, {why}", phase.name);
+    let Some(MemorySource::Process(pid)) = setup.server_memory else {
+        return Err(cannot("and needs --server-pid to find its process".to_owned()));
+    };
+    let stubs = Stubs { server: pid, model: scenario.target.model.clone() };
+    if stubs.pids().map_err(cannot)?.is_empty() {
+        return Err(cannot(format!("and no descendant of process {pid} is a Python stub of '{}'", stubs.model)));
+    }
+    Ok(Some(Killer::Process(stubs)))
+}
+
+/// Why the process cannot be killed that the scenario kills, if it cannot: nothing is sent for this.
+pub(super) fn cannot_kill(setup: &Setup) -> Option<String> {
+    killer(setup).err()
 }
 
 impl Hands {
     /// Makes sure that what the scenario does to the server can be done, as far as that does no harm.
-    pub(super) async fn new(client: Client, scenario: &Scenario, restart: Option<Restart>) -> Result<Self, String> {
+    pub(super) async fn new(client: Client, setup: &Setup) -> Result<Self, String> {
+        let (scenario, restart) = (&setup.scenario, setup.restart.clone());
+        let killer = killer(setup)?;
         // Loading may take as long as starting.
         let client = client.with_limit(BACK_WITHIN);
         let model = scenario.target.model.clone();
@@ -184,7 +247,7 @@ impl Hands {
                 _ => {}
             }
         }
-        let hands = Self { client, model, before, is_changed: AtomicBool::new(false), restart };
+        let hands = Self { client, model, before, is_changed: AtomicBool::new(false), restart, killer };
         if hands.before.is_some() {
             hands.await_service().await?;
         }
@@ -196,7 +259,11 @@ impl Hands {
     pub(super) async fn act(&self, action: ServerAction, shared: &Shared) -> Result<String, String> {
         let began = Instant::now();
         // Told before anything happens, so that nobody sees a consequence first.
-        shared.disturbances.begin();
+        if action.kills() {
+            shared.disturbances.begin_with_an_instance();
+        } else {
+            shared.disturbances.begin();
+        }
         self.carry_out(action).await?;
         self.await_service().await?;
         shared.disturbances.end(shared.clock.now());
@@ -209,6 +276,11 @@ impl Hands {
             restart.carry_out().await?;
             // It loads what it was set up with.
             self.is_changed.store(false, Relaxed);
+            return Ok(());
+        }
+        if let Some(killer) = self.killer.as_ref().filter(|_| action.kills())
+            && self.kill(killer).await?
+        {
             return Ok(());
         }
         let Some(before) = &self.before else { return Ok(()) };
@@ -225,6 +297,25 @@ impl Hands {
         loaded.map_err(|error| format!("model '{}' could not be loaded anew: {error}", self.model))?;
         self.is_changed.store(configuration != *before, Relaxed);
         Ok(())
+    }
+
+    /// Kills an instance of the model. Whether the server starts it again by itself.
+    async fn kill(&self, killer: &Killer) -> Result<bool, String> {
+        let stubs = match killer {
+            Killer::Embedded(failure) => return failure.carry_out().await.map(|()| true),
+            Killer::Process(stubs) => stubs,
+        };
+        let before = stubs.pids()?;
+        stubs.kill_first()?;
+        let began = Instant::now();
+        while began.elapsed() < STUB_COMES_WITHIN {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            let now = stubs.pids()?;
+            if now.len() >= before.len() && now != before {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Loads the model as it was configured before the run, where it is not so now.
@@ -250,6 +341,6 @@ impl Hands {
 }
 
 /// Why what a scenario does to the server cannot be done to this one, if it cannot.
-pub(crate) async fn cannot_disturb(client: &Client, scenario: &Scenario, restart: Option<&Restart>) -> Option<String> {
-    Hands::new(client.clone(), scenario, restart.cloned()).await.err()
+pub(crate) async fn cannot_disturb(client: &Client, setup: &Setup) -> Option<String> {
+    Hands::new(client.clone(), setup).await.err()
 }

@@ -16,7 +16,7 @@ use wire::transport::{Dialer, Link, Message, Outgoing, RequestTemplate, Stream};
 use workload::{
     conversation::{Connection, Lane, Transport},
     endpoint::Endpoint,
-    event::{ContextId, Cut, Disturbance, EventKind, Nanos, Received},
+    event::{ContextId, Cut, EventKind, Nanos, Received},
     sequence::{RequestId, Step},
 };
 
@@ -272,7 +272,7 @@ impl Driver {
                     _ => {}
                 }
             }
-            let disturbance = if begins { Disturbance::Begins } else { Disturbance::IsOver };
+            let disturbance = out.shared.disturbances.next(self.heeded);
             self.tell_all(Lane::FIRST, &EventKind::Disturbed(disturbance), out);
             self.told += 1;
             self.heeded += 1;

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(super) use self::process::Stubs;
 use self::{
     growth::Grown,
     process::{Taken, taken},

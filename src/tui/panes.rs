@@ -53,6 +53,7 @@ fn phase(State { about, progress, .. }: &State) -> String {
     let action = about.phases.get(begun).and_then(|next| next.server).filter(|_| progress.is_exchanging);
     match (action, begun.checked_sub(1).and_then(|place| about.phases.get(place))) {
         (Some(ServerAction::Restart), _) => "restarting the server, ".to_owned(),
+        (Some(action), _) if action.kills() => "killing an instance of the model, ".to_owned(),
         (Some(_), _) => "loading the model anew, ".to_owned(),
         (None, Some(phase)) => format!("phase {begun} of {all}: {}, ", shortened(&phase.name, NAME_MAX)),
         (None, None) => String::new(),

@@ -27,6 +27,7 @@ mod qualify;
 mod server;
 mod silero;
 mod states;
+mod stub_killed;
 mod suite;
 mod tensors;
 mod types;

@@ -56,6 +56,7 @@ mod run;
 mod series;
 mod slots;
 mod soak;
+mod stub_killed;
 mod suite;
 mod thresholds;
 mod transports;

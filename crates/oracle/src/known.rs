@@ -53,6 +53,9 @@ pub(super) struct Knowledge {
     held_before: State,
     /// Until when the model or the server was being exchanged.
     disturbed_until: Nanos,
+    /// Whether an instance of the model fails just now, and what was sent to it was sent in one order: then all is known but whether the
+    /// sequence is lost.
+    fails: bool,
     /// Whether a START of an iterative model was rejected because the sequence before may not have been ended yet.
     pub(super) met_an_end: bool,
     /// Whether steps of the sequence may have been executed in another order than they were sent in: sums do not tell that, and outputs of a
@@ -82,6 +85,7 @@ impl Knowledge {
             evidence: Vec::new(),
             held_before: State::Live(None),
             disturbed_until: 0,
+            fails: false,
             met_an_end: false,
             unordered: false,
             last_answer: 0,
@@ -91,12 +95,24 @@ impl Knowledge {
     /// The model or the server is being exchanged, or was: of what was begun before, anything may become.
     pub(super) fn disturb(&mut self, disturbance: Disturbance, at: Nanos) {
         self.disturbed_until = match disturbance {
-            Disturbance::Begins => Nanos::MAX,
+            Disturbance::Begins | Disturbance::InstanceFails => Nanos::MAX,
             Disturbance::IsOver => at,
         };
+        let fails = disturbance == Disturbance::InstanceFails && self.is_in_order();
+        let failed = std::mem::replace(&mut self.fails, fails);
+        if self.fails || (failed && disturbance == Disturbance::IsOver) {
+            self.possible = self.possible.or_absent();
+            return;
+        }
         self.strays.lose_while_disturbed(disturbance, at);
         self.lose_sight(Doubt::Disturbed);
         self.tidy();
+    }
+
+    /// Whether all that is under way comes in one order.
+    fn is_in_order(&self) -> bool {
+        let busy = self.streams.iter().filter(|stream| !stream.is_quiet()).count();
+        self.histories.is_none() && self.lost.is_none() && self.strays.are_none() && busy < 2
     }
 
     pub(super) fn stream(&mut self, lane: Lane) -> &mut Stream {
@@ -155,6 +171,10 @@ impl Knowledge {
         let may_come = !requests.is_empty();
         self.unordered |= may_come;
         self.strays.add(requests, until);
+        if may_come && self.fails {
+            // The failing instance may hold up what is still on its way.
+            self.disturb(Disturbance::Begins, at);
+        }
         if may_come && rules.arithmetic.answers.are_iterative() {
             // Each of its executions may come in between those of a later one.
             self.strays.lose_all(until);

@@ -153,6 +153,10 @@ impl<'o> Observation<'o> {
             Err(text) if self.id.may_be_disturbed(request.sent_at) && self.rules.words.say_out_of_service(text) => {
                 self.without_news(&request, Outcome::Failed, Doubt::Disturbed);
             }
+            Err(text) if self.id.may_be_disturbed(request.sent_at) && words::say_instance_failed(text) => {
+                self.id.answer_unexecuted(&request, self.at, self.rules);
+                self.settle(&request, Outcome::Failed, None, Some(Doubt::Disturbed));
+            }
             _ if request.step.flaw().is_some() => self.flawed(&request, error, received.code),
             result if self.shares_its_sum(&request) => {
                 let outcome = if result.is_ok() { Outcome::Completed } else { Outcome::Failed };

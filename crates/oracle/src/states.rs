@@ -88,6 +88,11 @@ impl Possible {
         self.sum.into_iter().chain(self.other)
     }
 
+    /// The set where the sequence may be lost.
+    pub(super) fn or_absent(self) -> Self {
+        Self { absent: true, ..self }
+    }
+
     /// The set without its sums: another sequence of the ID may change them.
     pub(super) fn with_any_sum(self) -> Self {
         Self { absent: self.absent, any: self.any || self.sum.is_some(), sum: None, other: None }

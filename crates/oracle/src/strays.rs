@@ -79,7 +79,7 @@ impl Strays {
     pub(super) fn lose_while_disturbed(&mut self, disturbance: Disturbance, at: Nanos) {
         self.lose_in_fog();
         match disturbance {
-            Disturbance::Begins => {
+            Disturbance::Begins | Disturbance::InstanceFails => {
                 self.clear_before_disturbance = Some(self.clear_before_disturbance.unwrap_or(0).max(self.fog_until));
                 self.fog_until = Nanos::MAX;
             }
@@ -103,6 +103,11 @@ impl Strays {
         if latest >= self.fog_until {
             self.fog_sent = None;
         }
+    }
+
+    /// Whether there are none.
+    pub(super) fn are_none(&self) -> bool {
+        self.cuts.is_empty() && self.fog_sent.is_none()
     }
 
     /// Whether a request was sent when there were more strays than can be looked at.

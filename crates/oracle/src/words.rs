@@ -16,6 +16,14 @@ pub(super) const EXPIRED: &str = "timeout of the corresponding sequence has been
 const OUT_OF_SERVICE: [&str; 4] =
     ["Server is stopping", "Request for unknown model", "is not ready", "has no available versions"];
 
+/// What Triton's Python backend answers with where an instance's process is gone, in each release.
+const INSTANCE_FAILED: [&str; 2] = ["Stub process", "is not healthy"];
+
+/// Whether an error says that the instance failed that was to execute the request.
+pub(super) fn say_instance_failed(text: &str) -> bool {
+    INSTANCE_FAILED.iter().all(|said| text.contains(said))
+}
+
 /// Whether it is known in which words a correct server rejects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

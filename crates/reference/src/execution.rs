@@ -53,6 +53,7 @@ pub(super) struct Ticket<R> {
 
 #[derive(Debug)]
 pub(super) struct Instance {
+    number: u32,
     spec: Arc<Spec>,
     faults: Arc<Faults>,
     model: Box<dyn Model>,
@@ -74,7 +75,18 @@ pub(super) type RequestResult = Result<Vec<Outputs>, Status>;
 impl Instance {
     pub(super) fn new(number: u32, spec: Arc<Spec>, faults: Arc<Faults>) -> Self {
         let model = model::instance(number, &spec, &faults);
-        Self { spec, faults, model, states: BTreeMap::new(), recent: [None, None] }
+        Self { number, spec, faults, model, states: BTreeMap::new(), recent: [None, None] }
+    }
+
+    /// Begins anew: what the model kept is gone, and what the server keeps is not.
+    pub(super) fn restart(&mut self) {
+        self.model = model::instance(self.number, &self.spec, &self.faults);
+    }
+
+    /// What becomes of a batch whose instance failed.
+    pub(super) fn fail<R>(rows: Batch<Ticket<R>>, why: &Status) -> Vec<Executed<R>> {
+        let requests = rows.into_iter().filter_map(|row| row.request);
+        requests.map(|request| Executed { request, outcome: Err(why.clone()) }).collect()
     }
 
     /// Executes a batch; padding is not among what comes back.

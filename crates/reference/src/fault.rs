@@ -28,6 +28,8 @@ workload::table! {
         KeepState = "keep-state", Row("state", "stale state after a restart", "server#4064");
         /// a step in the middle of a sequence finds its state reset
         ResetState = "reset-state", Row("state", "wrong sum", "server#4178");
+        /// sequences go on from nothing when an instance of the model failed and came back
+        AnswerAfterLostState = "answer-after-lost-state", Row("state", "wrong sum", "");
         /// START takes over the last state of the ID's previous sequence
         StaleState = "stale-state", Row("state", "stale state after a restart", "server#2229");
         /// two sequences of one batch exchange their states

@@ -15,6 +15,7 @@ mod rounds;
 #[path = "tests/simulated.rs"]
 pub mod simulated;
 
+mod again;
 mod builtin;
 mod decode;
 mod ensemble;

@@ -205,6 +205,13 @@ impl Repository {
     }
 
     /// Rejects new sequences, and waits until what was accepted is answered.
+    /// An instance of each model that serves fails, and comes back.
+    pub(super) fn fail_an_instance(&self) {
+        let models = self.models();
+        let served = models.values().filter_map(|entry| entry.loaded.as_ref()?.served.get());
+        served.for_each(|served| served.fail());
+    }
+
     pub(super) async fn stop(&self) {
         let begun = |entry: &Entry| entry.loaded.as_ref().and_then(|loaded| loaded.served.get().cloned());
         let served: Vec<_> = self.models().values().filter_map(begun).collect();

@@ -37,6 +37,9 @@ const LATE_PART: u32 = 4;
 /// The most that the fault of growing memory keeps: enough to be seen, and not to take the machine down.
 const LEAKED_PIECES_MAX: usize = 1024;
 
+/// The instance that fails where one is to fail.
+const FAILING: u32 = 0;
+
 pub(super) type Asked = Request<Ticket<Reply>>;
 type Asks = Batch<Ticket<Reply>>;
 
@@ -94,8 +97,19 @@ struct Core {
     pending: u64,
     /// When the timer wakes.
     armed: Option<Moment>,
+    /// That an instance failed which has not executed anything since.
+    failed: Option<Failed>,
     stopping: bool,
     leaked: Vec<Vec<u8>>,
+}
+
+/// How an instance failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failed {
+    /// While it executed a batch, which fails.
+    WithItsBatch,
+    /// While it executed none, or one that is executed again.
+    Alone,
 }
 
 impl Served {
@@ -110,6 +124,7 @@ impl Served {
             nearly_over: BTreeMap::new(),
             pending: 0,
             armed: None,
+            failed: None,
             stopping: false,
             leaked: Vec::new(),
         };
@@ -213,7 +228,24 @@ impl Served {
             ),
             Rejection::Expired => Status::unavailable("timeout of the corresponding sequence has been expired"),
             Rejection::Cancelled => Status::cancelled(""),
+            Rejection::InstanceFailed => self.instance_failed(),
         }
+    }
+
+    /// What is said of a request that an instance was to execute, and failed.
+    fn instance_failed(&self) -> Status {
+        Status::internal(format!("Stub process '{}_0_{FAILING}' is not healthy.", self.name))
+    }
+
+    /// Its first instance fails, and is back at once, without the states that it kept. What the server keeps is there.
+    pub(super) fn fail(&self) {
+        let keeps_state = self.spec().states.is_empty();
+        self.advance_after(|core, events| {
+            if !core.instances.is_empty() {
+                let is_executing = core.scheduler.failed(FAILING, keeps_state, events);
+                core.failed = Some(if is_executing && keeps_state { Failed::WithItsBatch } else { Failed::Alone });
+            }
+        });
     }
 
     /// Some requests were cancelled: looks for them soon.
@@ -267,11 +299,17 @@ impl Served {
 
     /// Does what the scheduler has due.
     fn advance(&self) {
+        self.advance_after(|_, _| {});
+    }
+
+    /// Does something first, and then what the scheduler has due.
+    fn advance_after(&self, first: impl FnOnce(&mut Core, &mut Vec<Event<Ticket<Reply>>>)) {
         let mut rejected = Vec::new();
         let now = self.now();
         {
             let core = &mut *self.core();
             let mut events = Vec::new();
+            first(core, &mut events);
             core.scheduler.advance(now, &mut events);
             for event in events {
                 match event {
@@ -337,7 +375,14 @@ impl Served {
             }
             self.faults.hold_up(Fault::SlowExecution).await;
             let size = batch.len();
-            let mut executed = instance.execute(batch);
+            let failed = if index == FAILING { self.core().failed.take() } else { None };
+            if failed.is_some() {
+                instance.restart();
+            }
+            let mut executed = match failed {
+                Some(Failed::WithItsBatch) => Instance::fail(batch, &self.instance_failed()),
+                Some(Failed::Alone) | None => instance.execute(batch),
+            };
             self.spoil(&mut executed);
             self.count(size, &executed, &(began..self.now()));
             if spec.is_iterative {
@@ -351,6 +396,10 @@ impl Served {
                 let core = &mut *self.core();
                 core.executing -= 1;
                 core.scheduler.finished(index);
+                if index == FAILING && core.failed.is_some() {
+                    // The batch was executed before.
+                    core.failed = Some(Failed::Alone);
+                }
             }
             self.advance();
         }

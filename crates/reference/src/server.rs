@@ -1,15 +1,10 @@
 //! A running server: its listener, its threads, its end.
 
 use std::{
+    convert::Infallible,
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::{
-        Arc,
-        atomic::{
-            AtomicU64,
-            Ordering::{Acquire, Relaxed, Release},
-        },
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     thread::JoinHandle,
     time::Duration,
 };
@@ -18,7 +13,7 @@ use futures_util::{TryFutureExt as _, future::BoxFuture};
 use hyper::{Response, header::HeaderValue};
 use tokio::{
     runtime,
-    sync::{Notify, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     task,
 };
 use tokio_rustls::TlsAcceptor;
@@ -28,6 +23,7 @@ use tonic_health::pb::health_server::HealthServer;
 use tower::util::MapResponseLayer;
 
 use super::{
+    again::Again,
     fault::{Fault, Faults, Planted},
     folder::{Models, Source},
     grpc::{Service, tell_unreadable},
@@ -58,9 +54,6 @@ const GRPC_PROTOCOL: &str = "h2";
 const HTTP_PROTOCOL: &str = "http/1.1";
 /// The header with the server's name.
 const SERVED_BY: &str = "x-served-by";
-/// How long it may take to start again, and how often that is looked at.
-const STARTED_AGAIN_WITHIN: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(2);
 
 /// A free port, for clients on this machine.
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -169,14 +162,6 @@ enum Running {
     Simulated(task::JoinHandle<Ended>),
 }
 
-/// Has a server end and start again, from outside.
-#[derive(Debug, Default)]
-struct Again {
-    asked: Notify,
-    /// How many lives have begun.
-    lives: AtomicU64,
-}
-
 impl Server {
     /// Starts a server with threads of its own, or in the [`simulation`] of this thread; it listens when this returns.
     ///
@@ -224,17 +209,19 @@ impl Server {
         let again = Arc::clone(&self.again);
         move || {
             let again = Arc::clone(&again);
-            Box::pin(async move {
-                let before = again.lives.load(Acquire);
-                again.asked.notify_one();
-                let started = async {
-                    while again.lives.load(Acquire) == before {
-                        tokio::time::sleep(LOOK).await;
-                    }
-                };
-                let in_time = tokio::time::timeout(STARTED_AGAIN_WITHIN, started).await;
-                in_time.map_err(|_| "the embedded server did not start again".to_owned())
-            })
+            Box::pin(async move { again.life.ask("the embedded server did not start again").await })
+        }
+    }
+
+    /// What lets the first instance of each model fail and come back: the states that it kept are lost. The error says in a line why
+    /// that was not done.
+    pub fn failure_of_an_instance(
+        &self,
+    ) -> impl Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync + 'static {
+        let again = Arc::clone(&self.again);
+        move || {
+            let again = Arc::clone(&again);
+            Box::pin(async move { again.failure.ask("no instance of the embedded server failed").await })
         }
     }
 
@@ -417,13 +404,21 @@ impl Life {
         }
     }
 
+    async fn fail_when_asked(&self, repository: &Repository) -> Infallible {
+        loop {
+            self.again.failure.asked().await;
+            repository.fail_an_instance();
+            self.again.failure.done();
+        }
+    }
+
     async fn once(&self, tasks: &Tasks, stopped: &mut oneshot::Receiver<()>) -> Result<End, String> {
         let (sources, faults) = (self.sources.clone(), Arc::clone(&self.faults));
         let repository = Repository::new(sources, faults, self.options.hold_until, tasks.clone());
         if !self.options.explicit {
             repository.load_all().map_err(|failure| failure.message().to_owned())?;
         }
-        self.again.lives.fetch_add(1, Release);
+        self.again.life.done();
         let (blows, mut struck) = mpsc::unbounded_channel();
         let service = Service {
             repository: Arc::new(repository),
@@ -448,7 +443,8 @@ impl Life {
                     let _ = tokio::time::timeout(CLOSE_LIMIT, &mut front).await;
                     return Ok(Some(Ended::Stopped));
                 }
-                () = self.again.asked.notified() => return Ok(None),
+                () = self.again.life.asked() => return Ok(None),
+                never = self.fail_when_asked(&service.repository) => match never {},
                 blow = struck.recv() => match blow {
                     Some(Fault::GoAway) => close.cancel(),
                     Some(Fault::Restart) => return Ok(None),

@@ -134,6 +134,9 @@ pub struct Due {
 pub enum Disturbance {
     /// From now on, what was under way may be lost, and what is sent may be rejected.
     Begins,
+    /// From now on an instance of the model fails: the state that it kept may be lost, and what is sent to it rejected. No sequence goes on
+    /// from another state than its own.
+    InstanceFails,
     /// The other one serves; of sequences that were begun before it may know nothing.
     IsOver,
 }

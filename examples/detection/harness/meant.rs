@@ -86,6 +86,7 @@ pub const MEANT: &[(&str, &[Fault])] = &[
     ("idle-boundary", &[ReapEarly, NeverReap, ClockFromStart]),
     ("strategy-switch", &[StaleState]),
     ("server-restart", &[Crash, Restart]),
+    ("stub-killed", &[AnswerAfterLostState]),
     ("unusual-steps", &[AcceptBatch, RejectionEndsSequence, AcceptNoStart]),
     ("backlog-timeouts", &[ExpireEarly, IgnoreTimeout]),
     ("soak", &[LeakSlotAtIdle, CountTwice, SayNotReady]),
@@ -131,8 +132,12 @@ impl Meant {
         };
         let source = Source::named(Path::new(self.scenario)).expect("it is built in");
         let scenario = Scenario::resolve(&source, overrides).expect("a scenario");
-        let setup =
-            Setup { restart: Some(Restart::by(server.restarter())), program, ..Setup::new(scenario, Seed(seed)) };
+        let setup = Setup {
+            restart: Some(Restart::by(server.restarter())),
+            instance_failure: Some(Restart::by(server.failure_of_an_instance())),
+            program,
+            ..Setup::new(scenario, Seed(seed))
+        };
         let outcome = run_and_judge(setup);
         Outcome { committed: Some(server.committed(self.row.fault)), ..outcome }
     }

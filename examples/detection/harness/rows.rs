@@ -31,10 +31,11 @@ pub enum Scene {
     Alike,
     Minutes,
     Deadlines,
+    Killed,
 }
 
 impl Scene {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Base,
         Self::Stepwise,
         Self::Steady,
@@ -50,6 +51,7 @@ impl Scene {
         Self::Alike,
         Self::Minutes,
         Self::Deadlines,
+        Self::Killed,
     ];
 
     pub fn name(self) -> &'static str {
@@ -69,6 +71,7 @@ impl Scene {
             Self::Alike => "alike",
             Self::Minutes => "minutes",
             Self::Deadlines => "deadlines",
+            Self::Killed => "killed",
         }
     }
 
@@ -103,6 +106,7 @@ impl Scene {
             Self::Alike => include_str!("../../../scenarios/detection/alike.toml"),
             Self::Minutes => include_str!("../../../scenarios/detection/minutes.toml"),
             Self::Deadlines => include_str!("../../../scenarios/detection/deadlines.toml"),
+            Self::Killed => include_str!("../../../scenarios/detection/killed.toml"),
         }
     }
 }
@@ -224,6 +228,8 @@ const SELDOM: (u64, u64) = (1, 4);
 /// As long as all workers are at work: slots that nobody has are idle too.
 const IDLE_SLOTS: (u64, u64) = (1, 250);
 const FIRST: (u64, u64) = (1, 15);
+/// An instance fails once in a run.
+const THE_ONLY: (u64, u64) = (1, 1);
 /// Towards the end of a run, so that its ID is not used again: that would give the slot back.
 const LATE: (u64, u64) = (16, 40);
 /// The looks at a server in a scene of a hundred seconds.
@@ -262,6 +268,7 @@ rows! {
     WrongElement DIRECT Base STEPS => WrongSum, &[WrongArithmetic];
     KeepState DIRECT Base SEQUENCES => WrongSum, NOT_RESET;
     ResetState DIRECT Base STEPS => WrongSum, RESET;
+    AnswerAfterLostState DIRECT Killed THE_ONLY => WrongSum, RESET;
     StaleState DIRECT Base SEQUENCES => WrongSum, NOT_RESET;
     SwapStates DIRECT Base STEPS => WrongSum, &[SwappedStates];
     ExchangeStates TWINS Base STEPS => UnexpectedError, &[ExchangedStates];

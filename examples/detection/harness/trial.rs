@@ -14,7 +14,7 @@ use sequence_stress::{
     frame::HistoryPlan,
     probe::SlotFinding,
     report::{describe, evidence},
-    run::{MemorySource, Observer, Progress, RunResult, Setup, run},
+    run::{MemorySource, Observer, Progress, Restart, RunResult, Setup, run},
 };
 use tempfile::TempDir;
 use tokio::{runtime::Handle, sync::mpsc};
@@ -158,7 +158,8 @@ pub fn correct_in_reference(scene: Scene, model: &'static str, seed: u64) -> Out
 fn watching(mut scenario: Scenario, server: &Server, seed: u64) -> Setup {
     scenario.target.metrics = Some(server.metrics.into());
     let server_memory = Some(MemorySource::Gauge(MEMORY_GAUGE.to_owned()));
-    Setup { server_memory, ..Setup::new(scenario, Seed(seed)) }
+    let instance_failure = Some(Restart::by(server.failure_of_an_instance()));
+    Setup { server_memory, instance_failure, ..Setup::new(scenario, Seed(seed)) }
 }
 
 /// The same where a machine that is too busy for its servers makes no answer late.
@@ -203,8 +204,10 @@ pub fn run_and_judge(setup: Setup) -> Outcome {
     }
 }
 
-/// Runs a scenario, until some time after the first violation; golden outputs judge a model without a formula.
-pub fn run_scenario(scenario: Scenario, golden: Option<Arc<Golden>>, seed: u64) -> Result<RunResult, String> {
+/// Runs a scenario, until some time after the first violation; golden outputs judge a model without a formula. Nothing is done to the
+/// server meanwhile.
+pub fn run_scenario(mut scenario: Scenario, golden: Option<Arc<Golden>>, seed: u64) -> Result<RunResult, String> {
+    scenario.phases.clear();
     run_until_found(Setup { golden, ..Setup::new(scenario, Seed(seed)) }).map(|(result, _)| result)
 }
 

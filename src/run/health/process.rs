@@ -11,9 +11,26 @@ pub(super) struct Taken {
     pub(super) cpu_us: Option<u64>,
 }
 
+/// The processes of a model's instances: the stubs of Triton's Python backend, descendants of the server's process.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Stubs {
+    pub(in super::super) server: u32,
+    pub(in super::super) model: String,
+}
+
+/// The program of a stub; its first argument is the model's file.
+#[cfg(target_os = "linux")]
+const STUB: &str = "triton_python_backend_stub";
+
 #[cfg(target_os = "linux")]
 mod system {
-    use std::collections::BTreeSet;
+    use std::{collections::BTreeSet, path::Path};
+
+    use nix::{
+        errno::Errno,
+        sys::signal::{Signal, kill},
+        unistd::Pid,
+    };
 
     use procfs::{
         ProcError, ProcResult,
@@ -21,7 +38,7 @@ mod system {
         process::{FDTarget, Process, Stat, Status, all_processes},
     };
 
-    use super::Taken;
+    use super::{STUB, Stubs, Taken};
     use workload::endpoint::Endpoint;
 
     /// What the process of this ID and its descendants take, or in one line why that cannot be read. Memory that they share, such as that
@@ -60,6 +77,37 @@ mod system {
             return Err(format!("{name} is not the server at {endpoint}: it listens on port {}", ports.join(", ")));
         }
         Ok(())
+    }
+
+    impl Stubs {
+        /// The IDs of those that run, or in one line why they cannot be read.
+        pub(in super::super::super) fn pids(&self) -> Result<Vec<i32>, String> {
+            let (server, _) = of(self.server)?;
+            let its = descendants(server.pid()).into_iter();
+            // One that has ended has no command line any more.
+            let is_stub = |process: &Process| {
+                let words = process.cmdline().unwrap_or_default();
+                let of_model = |file: &String| Path::new(file).iter().any(|part| part == self.model.as_str());
+                words.first().is_some_and(|program| Path::new(program).ends_with(STUB))
+                    && words.get(1).is_some_and(of_model)
+            };
+            let mut pids: Vec<_> =
+                its.filter(|(process, _)| is_stub(process)).map(|(process, _)| process.pid()).collect();
+            pids.sort_unstable();
+            Ok(pids)
+        }
+
+        /// Kills the first of them, or says in one line why that cannot be done.
+        pub(in super::super::super) fn kill_first(&self) -> Result<(), String> {
+            let first = self.pids()?.first().copied();
+            let pid = first.ok_or_else(|| format!("model '{}' has no stub any more that can be killed", self.model))?;
+            match kill(Pid::from_raw(pid), Signal::SIGKILL) {
+                Ok(()) | Err(Errno::ESRCH) => Ok(()),
+                Err(error) => {
+                    Err(format!("process {pid}, a stub of model '{}', cannot be killed: {error}", self.model))
+                }
+            }
+        }
     }
 
     fn of(pid: u32) -> Result<(Process, Stat), String> {
@@ -163,6 +211,38 @@ mod system {
             assert!(super::taken(u32::MAX).is_err_and(|why| why == "there is no process 4294967295"));
         }
 
+        /// A process that is called as a stub of this model is, and does nothing until it is killed.
+        fn stub(folder: &Path, model: &str) -> Idle {
+            let version = folder.join(model).join("1");
+            std::fs::create_dir_all(&version).expect("a folder");
+            std::fs::write(version.join("model.py"), "").expect("a file");
+            let program = folder.join(STUB);
+            if !program.exists() {
+                std::os::unix::fs::symlink("/bin/cat", &program).expect("a link");
+            }
+            let mut command = Command::new(program);
+            command.arg(version.join("model.py")).arg("-").stdin(Stdio::piped()).stdout(Stdio::null());
+            Idle(command.spawn().expect("cat is there"))
+        }
+
+        #[test]
+        fn the_stubs_of_a_model_are_killed_and_no_other_process() {
+            let folder = tempfile::tempdir().expect("a folder");
+            let (mut one, mut other, mut idle) =
+                (stub(folder.path(), "one"), stub(folder.path(), "other"), Idle::start());
+            let stubs = Stubs { server: id(), model: "one".to_owned() };
+            let first = i32::try_from(one.0.id()).expect("a process ID");
+            assert_eq!(stubs.pids(), Ok(vec![first]));
+            assert_eq!(stubs.kill_first(), Ok(()));
+            assert!(!one.0.wait().expect("it has ended").success());
+            assert_eq!(stubs.pids(), Ok(Vec::new()));
+            let why = stubs.kill_first().expect_err("there is none");
+            assert_eq!(why, "model 'one' has no stub any more that can be killed");
+            for lives in [&mut other, &mut idle] {
+                assert!(lives.0.try_wait().expect("a child").is_none());
+            }
+        }
+
         #[test]
         fn a_server_listens_on_the_endpoints_port() {
             let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -193,6 +273,16 @@ mod system {
 
     pub(in super::super) fn taken(pid: u32) -> Result<Taken, String> {
         Err(format!("process {pid} cannot be looked at on this system: Linux alone tells what a process takes"))
+    }
+
+    impl super::Stubs {
+        pub(in super::super::super) fn pids(&self) -> Result<Vec<i32>, String> {
+            taken(self.server).map(|_| Vec::new())
+        }
+
+        pub(in super::super::super) fn kill_first(&self) -> Result<(), String> {
+            taken(self.server).map(drop)
+        }
     }
 
     pub(in super::super) fn check(pid: u32, _endpoints: &[Endpoint]) -> Result<(), String> {

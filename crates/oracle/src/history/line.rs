@@ -86,6 +86,7 @@ pub fn write(entry: &Entry, out: &mut Vec<u8>) {
         EventKind::Closed => word("e", "closed", out),
         EventKind::NotClosed => word("e", "not-closed", out),
         EventKind::Disturbed(Disturbance::Begins) => word("e", "disturbed", out),
+        EventKind::Disturbed(Disturbance::InstanceFails) => word("e", "instance-fails", out),
         EventKind::Disturbed(Disturbance::IsOver) => word("e", "undisturbed", out),
     }
     out.extend_from_slice(b"}\n");
@@ -297,6 +298,7 @@ impl HistoryLine<'_> {
             "closed" => EventKind::Closed,
             "not-closed" => EventKind::NotClosed,
             "disturbed" => EventKind::Disturbed(Disturbance::Begins),
+            "instance-fails" => EventKind::Disturbed(Disturbance::InstanceFails),
             "undisturbed" => EventKind::Disturbed(Disturbance::IsOver),
             other => return Err(format!("no event is called '{other}'")),
         })
@@ -428,6 +430,7 @@ mod tests {
             EventKind::Closed,
             EventKind::NotClosed,
             EventKind::Disturbed(Disturbance::Begins),
+            EventKind::Disturbed(Disturbance::InstanceFails),
             EventKind::Disturbed(Disturbance::IsOver),
         ];
         for datatype in Datatype::ALL {

@@ -27,6 +27,10 @@ impl Knowledge {
         }
         self.unordered = self.is_beside_others(&request) || (self.unordered && !request.step.start);
         let is_alone = self.is_alone(&request);
+        let is_disturbed = self.may_be_disturbed(request.sent_at);
+        if is_disturbed && !is_alone && self.lost.is_none() {
+            self.lose_sight(Doubt::Disturbed);
+        }
         if !is_alone && self.evidence.is_empty() {
             let mut states = self.possible.states();
             self.held_before = states.next().filter(|_| states.next().is_none()).unwrap_or(State::Live(None));
@@ -43,6 +47,10 @@ impl Knowledge {
         if !is_alone {
             self.keep_evidence(&request, Some((at, answer)));
         }
+        if is_disturbed {
+            // What it left may be lost since.
+            self.possible = self.possible.or_absent();
+        }
         self.settle(&request, at, rules);
         verdict
     }
@@ -55,6 +63,16 @@ impl Knowledge {
         } else {
             self.lose_sight(doubt);
         }
+        self.settle(request, at, rules);
+    }
+
+    /// The instance failed that was to execute a request: the request changed nothing that outlives the instance.
+    pub(crate) fn answer_unexecuted(&mut self, request: &Request, at: Nanos, rules: &Rules) {
+        if !self.is_alone(request) {
+            return self.answer_without_news(request, at, rules, Doubt::Disturbed);
+        }
+        self.times.take(request.sent_at, true);
+        self.possible = if request.step.start { Possible::ABSENT } else { self.possible.or_absent() };
         self.settle(request, at, rules);
     }
 

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use super::{
-    Batch, Event, Item, Lane, Moment, Request, Row, Settings, Strategy, cancel_lane,
+    Batch, Drained, Event, Item, Lane, Moment, Request, Row, Settings, Strategy, cancel_lane, drain,
     seats::{Seat, Seats},
 };
 
@@ -24,6 +24,11 @@ impl<T> Direct<T> {
             self.lanes.resize_with(slot + 1, VecDeque::new);
         }
         &mut self.lanes[slot]
+    }
+
+    /// Takes away what is queued.
+    pub(super) fn drain(&mut self) -> Drained<T> {
+        drain(self.lanes.iter_mut())
     }
 
     pub(super) fn queued(&self) -> usize {

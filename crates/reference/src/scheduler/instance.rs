@@ -1,6 +1,6 @@
 //! One instance: its slots, and whether it can execute a batch now.
 
-use super::{Batch, Event, Lane, Moment, Settings, Strategy, direct::Direct, oldest::Oldest, seats::Seats};
+use super::{Batch, Drained, Event, Lane, Moment, Settings, Strategy, direct::Direct, oldest::Oldest, seats::Seats};
 use crate::fault::Fault;
 
 #[derive(Debug)]
@@ -35,6 +35,18 @@ impl<T> Instance<T> {
         match &mut self.slots {
             Slots::Direct(direct) => direct.lane(slot),
             Slots::Oldest(oldest) => oldest.lane(slot),
+        }
+    }
+
+    pub(super) fn is_executing(&self) -> bool {
+        self.is_executing
+    }
+
+    /// Takes away what is queued.
+    pub(super) fn drain(&mut self) -> Drained<T> {
+        match &mut self.slots {
+            Slots::Direct(direct) => direct.drain(),
+            Slots::Oldest(oldest) => oldest.drain(),
         }
     }
 

@@ -11,7 +11,7 @@ mod seats;
 mod tests;
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     fmt,
     sync::{
         Arc,
@@ -158,6 +158,8 @@ pub(crate) enum Rejection {
     Expired,
     /// The client does not want it any more.
     Cancelled,
+    /// The instance failed that had the state of its sequence.
+    InstanceFailed,
 }
 
 /// What the caller has to do.
@@ -195,6 +197,17 @@ impl<T> Item<T> {
 }
 
 type Lane<T> = VecDeque<Item<T>>;
+
+/// What was queued, and the slots that had something queued.
+type Drained<T> = (Vec<Request<T>>, BTreeSet<u32>);
+
+/// Takes away what is queued in the lanes of slots.
+fn drain<'l, T: 'l>(lanes: impl Iterator<Item = &'l mut Lane<T>>) -> Drained<T> {
+    let queued = (0..).zip(lanes).filter(|(_, lane)| !lane.is_empty());
+    let (slots, steps): (_, Vec<Vec<_>>) =
+        queued.map(|(slot, lane)| (slot, lane.drain(..).filter_map(Item::step).collect())).unzip();
+    (steps.into_iter().flatten().collect(), slots)
+}
 
 /// Drains a slot whose first request is cancelled, and tells whose that is.
 fn cancel_lane<T>(lane: &mut Lane<T>, out: &mut Vec<Event<T>>) -> Option<SequenceId> {
@@ -325,6 +338,21 @@ impl<T> Scheduler<T> {
     /// The instance's batch is executed, and the next can be. With Oldest, the next request of each of its sequences can go.
     pub(crate) fn finished(&mut self, instance: u32) {
         self.instances[instance as usize].finished();
+    }
+
+    /// An instance fails that keeps the state of its sequences: they are over, and what they have queued is rejected. As a fault they go on.
+    /// Returns whether the instance executes a batch.
+    pub(crate) fn failed(&mut self, instance: u32, keeps_state: bool, out: &mut Vec<Event<T>>) -> bool {
+        let failed = &mut self.instances[instance as usize];
+        if keeps_state && self.seats.has_seated(instance) && !self.faults.happens(Fault::AnswerAfterLostState) {
+            let (queued, mut slots) = failed.drain();
+            out.extend(queued.into_iter().map(|step| Event::Reject(Rejection::InstanceFailed, step)));
+            slots.extend(self.seats.forget_all_of(instance));
+            for slot in slots {
+                self.seats.release(Seat { slot, instance }, failed.lane(slot));
+            }
+        }
+        failed.is_executing()
     }
 
     /// Changes how many instances get new sequences. Those that get none any more work off what they have.

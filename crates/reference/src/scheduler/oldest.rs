@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::{
-    Batch, Event, Item, Lane, Moment, Request, Row, Settings, Strategy, cancel_lane,
+    Batch, Drained, Event, Item, Lane, Moment, Request, Row, Settings, Strategy, cancel_lane, drain,
     seats::{Seat, Seats},
 };
 
@@ -44,6 +44,16 @@ impl<T> Oldest<T> {
     pub(super) fn lane(&mut self, slot: u32) -> &mut Lane<T> {
         self.touched.push(slot);
         &mut self.slot(slot).lane
+    }
+
+    /// Takes away what is queued; what is executed stays in flight.
+    pub(super) fn drain(&mut self) -> Drained<T> {
+        let (mut queued, slots) = drain(self.slots.iter_mut().map(|slot| &mut slot.lane));
+        for (slot, step) in self.pending.drain(..) {
+            self.slots[slot as usize].in_flight = false;
+            queued.push(step);
+        }
+        (queued, slots)
     }
 
     pub(super) fn queued(&self) -> usize {

@@ -323,6 +323,28 @@ impl<T> Seats<T> {
         reaped
     }
 
+    /// The sequences that have a slot of an instance, with it.
+    fn of_instance(&self, instance: u32) -> impl Iterator<Item = (&SequenceId, u32)> {
+        self.live.iter().filter_map(move |(id, live)| match live.place {
+            Place::Seat(seat) if seat.instance == instance => Some((id, seat.slot)),
+            Place::Seat(_) | Place::Backlog(_) => None,
+        })
+    }
+
+    /// Whether a sequence has a slot of this instance.
+    pub(super) fn has_seated(&self, instance: u32) -> bool {
+        self.of_instance(instance).next().is_some()
+    }
+
+    /// Forgets the sequences of an instance, and tells which slots have to be released.
+    pub(super) fn forget_all_of(&mut self, instance: u32) -> Vec<u32> {
+        let (ids, slots): (Vec<_>, _) = self.of_instance(instance).map(|(id, slot)| (id.clone(), slot)).unzip();
+        for id in &ids {
+            self.forget(id);
+        }
+        slots
+    }
+
     /// A step was rejected: as a fault its sequence, if it has a slot, is forgotten; the slot has to be released.
     pub(super) fn rejected(&mut self, step: &Request<T>) -> Option<Seat> {
         let Place::Seat(seat) = self.live.get(&step.id)?.place else { return None };

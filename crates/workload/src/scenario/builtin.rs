@@ -57,6 +57,7 @@ scenarios! {
     "correlation-id-nul"
     "affinity"
     "model-management"
+    "stub-killed"
     "grpc-errors"
 }
 

@@ -233,6 +233,11 @@ impl Scenario {
         self.limits.reconnect_ms.is_some() || self.does_to_server(|_| true)
     }
 
+    /// Whether an instance of the model is killed in the run.
+    pub fn kills_an_instance(&self) -> bool {
+        self.does_to_server(ServerAction::kills)
+    }
+
     fn does_to_server(&self, is_meant: impl Fn(ServerAction) -> bool) -> bool {
         self.phases.iter().filter_map(|phase| phase.server).any(is_meant)
     }

@@ -44,6 +44,10 @@ table! {
             Row { instances: 2, done: "the model was reloaded with twice as many instances", ..RELOAD };
         /// The model is unloaded, and then loaded as it was configured before the run.
         Unload = "unload", Row { unloads: true, done: "the model was unloaded and loaded", ..RELOAD };
+        /// The process of one of the model's instances is killed, and comes back. Where the server does not start it again, the model is
+        /// unloaded and loaded.
+        KillStub = "kill-stub",
+            Row { unloads: true, kills: true, done: "an instance of the model was killed, and came back", ..RELOAD };
     }
 }
 
@@ -53,6 +57,8 @@ struct Row {
     loads: bool,
     /// Whether it unloads the model before.
     unloads: bool,
+    /// Whether it kills an instance of the model.
+    kills: bool,
     /// The strategy that the model is loaded with, where that is not its own.
     strategy: Option<Strategy>,
     /// How many times as many instances the model then has.
@@ -61,7 +67,7 @@ struct Row {
     done: &'static str,
 }
 
-const RELOAD: Row = Row { loads: true, unloads: false, strategy: None, instances: 1, done: "" };
+const RELOAD: Row = Row { loads: true, unloads: false, kills: false, strategy: None, instances: 1, done: "" };
 
 impl ServerAction {
     /// The strategy that the model is loaded with, where that is not its own.
@@ -82,6 +88,11 @@ impl ServerAction {
     /// Whether it unloads the model before it loads it.
     pub fn unloads(self) -> bool {
         self.row().unloads
+    }
+
+    /// Whether it kills an instance of the model: the state that the instance kept is lost.
+    pub fn kills(self) -> bool {
+        self.row().kills
     }
 
     /// What was done, for reports.
