@@ -1,6 +1,7 @@
 //! What a run does to the server in its middle: the model is loaded anew, or the server restarted.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     process::Stdio,
     sync::{
@@ -31,6 +32,8 @@ use workload::{
 const BACK_WITHIN: Duration = Duration::from_secs(60);
 /// What lets a client load models.
 const EXPLICIT: &str = "tritonserver lets clients load models with --model-control-mode=explicit --load-model='*'";
+/// How long another model stays loaded, and the run begins with, before it is unloaded.
+const BETWEEN_LOADS: Duration = Duration::from_millis(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// How the server is ended and started again: by what is done when the server is there again, or has one line that says why it is not.
@@ -155,6 +158,15 @@ pub(super) struct Hands {
     /// Whether it may be loaded with another configuration now.
     is_changed: AtomicBool,
     restart: Option<Restart>,
+    /// How the other models are configured that are unloaded and loaded, by their names.
+    others: BTreeMap<String, Configuration>,
+}
+
+/// Another model was unloaded and loaded so often before that failed.
+#[derive(Debug)]
+pub(super) struct Unfinished {
+    pub(super) times: u64,
+    pub(super) why: String,
 }
 
 impl Hands {
@@ -184,7 +196,8 @@ impl Hands {
                 _ => {}
             }
         }
-        let hands = Self { client, model, before, is_changed: AtomicBool::new(false), restart };
+        let others = others(&client, scenario).await?;
+        let hands = Self { client, model, before, is_changed: AtomicBool::new(false), restart, others };
         if hands.before.is_some() {
             hands.await_service().await?;
         }
@@ -218,13 +231,28 @@ impl Hands {
             self.is_changed.store(true, Relaxed);
         }
         if action.unloads() {
-            let unloaded = self.client.unload(&self.model).await;
-            unloaded.map_err(|error| format!("model '{}' could not be unloaded: {error}", self.model))?;
+            exchange(&self.client, &self.model, &configuration).await?;
+        } else {
+            let loaded = self.client.load(&self.model, &configuration).await;
+            loaded.map_err(|error| format!("model '{}' could not be loaded anew: {error}", self.model))?;
         }
-        let loaded = self.client.load(&self.model, &configuration).await;
-        loaded.map_err(|error| format!("model '{}' could not be loaded anew: {error}", self.model))?;
         self.is_changed.store(configuration != *before, Relaxed);
         Ok(())
+    }
+
+    /// Unloads another model and loads it again as it was, time after time until this is over, and returns how often.
+    pub(super) async fn exchange(&self, other: &str, is_over: &Notify) -> Result<u64, Unfinished> {
+        let Some(configuration) = self.others.get(other) else { return Ok(0) };
+        for times in 0.. {
+            tokio::select! {
+                biased;
+                () = is_over.notified() => return Ok(times),
+                () = tokio::time::sleep(BETWEEN_LOADS) => {}
+            }
+            let exchanged = exchange(&self.client, other, configuration).await;
+            exchanged.map_err(|why| Unfinished { times, why })?;
+        }
+        Ok(u64::MAX)
     }
 
     /// Loads the model as it was configured before the run, where it is not so now.
@@ -247,6 +275,33 @@ impl Hands {
             }
         }
     }
+}
+
+/// How the other models are configured that a scenario unloads and loads. Each is unloaded and loaded once, as a trial.
+async fn others(client: &Client, scenario: &Scenario) -> Result<BTreeMap<String, Configuration>, String> {
+    let mut others = BTreeMap::new();
+    for Phase { name, other_model, .. } in &scenario.phases {
+        let Some(other) = other_model.as_ref().filter(|other| !others.contains_key(*other)) else { continue };
+        let cannot = |why: String| format!("phase '{name}' is not possible: {why}");
+        let unreadable = |model: &str, error| cannot(format!("model '{model}' cannot be loaded anew: {error}"));
+        let target = &scenario.target.model;
+        let tested = client.configuration(target).await.map_err(|error| unreadable(target, error))?;
+        if tested.steps().iter().any(|step| step.model_name == *other) {
+            return Err(cannot(format!("model '{other}' is a step of '{target}'")));
+        }
+        let configuration = client.configuration(other).await.map_err(|error| unreadable(other, error))?;
+        exchange(client, other, &configuration).await.map_err(|why| cannot(format!("{why}; {EXPLICIT}")))?;
+        others.insert(other.clone(), configuration);
+    }
+    Ok(others)
+}
+
+/// Unloads a model, and loads it with this configuration.
+async fn exchange(client: &Client, model: &str, configuration: &Configuration) -> Result<(), String> {
+    let unloaded = client.unload(model).await;
+    unloaded.map_err(|error| format!("model '{model}' could not be unloaded: {error}"))?;
+    let loaded = client.load(model, configuration).await;
+    loaded.map_err(|error| format!("model '{model}' could not be loaded anew: {error}"))
 }
 
 /// Why what a scenario does to the server cannot be done to this one, if it cannot.

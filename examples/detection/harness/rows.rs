@@ -31,10 +31,11 @@ pub enum Scene {
     Alike,
     Minutes,
     Deadlines,
+    Loads,
 }
 
 impl Scene {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Base,
         Self::Stepwise,
         Self::Steady,
@@ -50,6 +51,7 @@ impl Scene {
         Self::Alike,
         Self::Minutes,
         Self::Deadlines,
+        Self::Loads,
     ];
 
     pub fn name(self) -> &'static str {
@@ -69,6 +71,7 @@ impl Scene {
             Self::Alike => "alike",
             Self::Minutes => "minutes",
             Self::Deadlines => "deadlines",
+            Self::Loads => "loads",
         }
     }
 
@@ -103,6 +106,7 @@ impl Scene {
             Self::Alike => include_str!("../../../scenarios/detection/alike.toml"),
             Self::Minutes => include_str!("../../../scenarios/detection/minutes.toml"),
             Self::Deadlines => include_str!("../../../scenarios/detection/deadlines.toml"),
+            Self::Loads => include_str!("../../../scenarios/detection/loads.toml"),
         }
     }
 }
@@ -221,6 +225,8 @@ pub fn golden_rows() -> Vec<Row> {
 const STEPS: (u64, u64) = (1, 800);
 const SEQUENCES: (u64, u64) = (1, 60);
 const SELDOM: (u64, u64) = (1, 4);
+/// Loads of another model in the middle of a run.
+const LOADS: (u64, u64) = (10, 40);
 /// As long as all workers are at work: slots that nobody has are idle too.
 const IDLE_SLOTS: (u64, u64) = (1, 250);
 const FIRST: (u64, u64) = (1, 15);
@@ -348,6 +354,7 @@ rows! {
     // On an ID that still has a sequence in the second model the first step shows what the model was told.
     EnsembleLosesStart ENSEMBLE Ends SEQUENCES => SpuriousStartError, &[StartRejected];
     EnsembleLosesEnd ENSEMBLE Base SEQUENCES => WrongControl, &[EndNotTold];
+    LoadResetsOthers DIRECT Loads LOADS => WrongSum, RESET;
     CutIds DIRECT Pairs STEPS => WrongSum, MIXED_UP;
     FoldIds DIRECT Pairs STEPS => WrongSum, MIXED_UP;
     FoldTexts DIRECT Alike STEPS => WrongSum, MIXED_UP;

@@ -57,6 +57,7 @@ scenarios! {
     "correlation-id-nul"
     "affinity"
     "model-management"
+    "other-models"
     "grpc-errors"
 }
 

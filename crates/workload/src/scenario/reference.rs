@@ -106,6 +106,7 @@ keys! {
     "phase.name" "text" "name of the phase in reports";
     "phase.pause_ms" "ms" "pause before the phase's workers begin";
     "phase.server" "\"reload\", \"reload-direct\", \"reload-oldest\", \"more-instances\", \"unload\" or \"restart\"" "what the tool does to the server after the pause: reload the model, also with another strategy or more instances, unload and load it, or restart the server";
+    "phase.other_model" "text" "another model, which the tool unloads and loads again and again while the phase's workers run";
     "population" "list of tables, [[population]] each" "workers that are alike, with their own tables load, contexts, patterns, length, values, sending, think and network";
     "population.name" "text" "name of the population in reports";
     "population.fail_if" "list of thresholds" "thresholds for the population's own requests";
