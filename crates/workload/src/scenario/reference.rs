@@ -185,6 +185,7 @@ mod tests {
         let listed = [
             "phase",
             "phase.name",
+            "phase.other_model",
             "phase.pause_ms",
             "phase.server",
             "population",
