@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(left(&load(200, 20), &progress), "10 s left");
         assert_eq!(left(&load(200, 0), &Progress::default()), "time left unknown");
         let mut phased = load(200, 20);
-        phased.phases.push(Phase { name: "later".to_owned(), pause_ms: None, server: None });
+        phased.phases.push(Phase { name: "later".to_owned(), pause_ms: None, server: None, other_model: None });
         assert_eq!(left(&phased, &progress), "time left unknown", "the later phase has not begun");
         // All iterations but two are finished, and of the steps one in ten.
         let long = load(1, 0).populations[0].clone();

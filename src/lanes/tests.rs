@@ -156,7 +156,8 @@ fn the_steps_near_a_violation_are_kept_of_a_long_sequence() {
 fn reloaded() -> Lanes {
     let source = Source::named(Path::new("strategy-switch")).expect("a built-in scenario");
     let mut scenario = Scenario::resolve(&source, Overrides::default()).expect("a scenario");
-    let phase = |name: &str, server| Phase { name: name.to_owned(), pause_ms: None, server: Some(server) };
+    let phase =
+        |name: &str, server| Phase { name: name.to_owned(), pause_ms: None, server: Some(server), other_model: None };
     scenario.phases = vec![phase("oldest", ServerAction::ReloadOldest), phase("before", ServerAction::Reload)];
     let range = SlotRange { fewest: 2, most: 4 };
     let model =
@@ -207,6 +208,7 @@ fn when_the_run_itself_exchanged_the_model_counts_more_than_when_contexts_notice
         ended_us: began_us,
         server_from_us,
         server: Some("the model was reloaded".to_owned()),
+        other_loads: None,
     };
     let known = [phase("oldest", Some(10_000), 20_000), phase("before", None, 59_000)];
     let data = serde_json::to_value(lanes.conclude([], &known)).expect("JSON");

@@ -1,6 +1,7 @@
 //! What a run does to the server in its middle: the model is loaded anew, an instance of it killed, or the server restarted.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     process::Stdio,
     sync::{
@@ -24,13 +25,15 @@ use super::{MemorySource, Setup, health::Stubs, shared::Shared};
 use wire::transport::{Client, Configuration};
 use workload::{
     event::{Disturbance, Nanos},
-    scenario::{Phase, ServerAction},
+    scenario::{Phase, Scenario, ServerAction},
 };
 
 /// How long a server may take to be there again.
 const BACK_WITHIN: Duration = Duration::from_secs(60);
 /// What lets a client load models.
 const EXPLICIT: &str = "tritonserver lets clients load models with --model-control-mode=explicit --load-model='*'";
+/// How long another model stays loaded, and the run begins with, before it is unloaded.
+const BETWEEN_LOADS: Duration = Duration::from_millis(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How long a server may take to start an instance's process again by itself. Where Triton does, it takes one second.
 const STUB_COMES_WITHIN: Duration = Duration::from_secs(3);
@@ -178,6 +181,8 @@ pub(super) struct Hands {
     restart: Option<Restart>,
     /// How an instance of the model is killed, where the scenario does that.
     killer: Option<Killer>,
+    /// How the other models are configured that are unloaded and loaded, by their names.
+    others: BTreeMap<String, Configuration>,
 }
 
 /// How an instance of the model is killed.
@@ -218,6 +223,13 @@ pub(super) fn cannot_kill(setup: &Setup) -> Option<String> {
     killer(setup).err()
 }
 
+/// Another model was unloaded and loaded so often before that failed.
+#[derive(Debug)]
+pub(super) struct Unfinished {
+    pub(super) times: u64,
+    pub(super) why: String,
+}
+
 impl Hands {
     /// Makes sure that what the scenario does to the server can be done, as far as that does no harm.
     pub(super) async fn new(client: Client, setup: &Setup) -> Result<Self, String> {
@@ -247,7 +259,8 @@ impl Hands {
                 _ => {}
             }
         }
-        let hands = Self { client, model, before, is_changed: AtomicBool::new(false), restart, killer };
+        let others = others(&client, scenario).await?;
+        let hands = Self { client, model, before, is_changed: AtomicBool::new(false), restart, killer, others };
         if hands.before.is_some() {
             hands.await_service().await?;
         }
@@ -290,11 +303,11 @@ impl Hands {
             self.is_changed.store(true, Relaxed);
         }
         if action.unloads() {
-            let unloaded = self.client.unload(&self.model).await;
-            unloaded.map_err(|error| format!("model '{}' could not be unloaded: {error}", self.model))?;
+            exchange(&self.client, &self.model, &configuration).await?;
+        } else {
+            let loaded = self.client.load(&self.model, &configuration).await;
+            loaded.map_err(|error| format!("model '{}' could not be loaded anew: {error}", self.model))?;
         }
-        let loaded = self.client.load(&self.model, &configuration).await;
-        loaded.map_err(|error| format!("model '{}' could not be loaded anew: {error}", self.model))?;
         self.is_changed.store(configuration != *before, Relaxed);
         Ok(())
     }
@@ -318,6 +331,21 @@ impl Hands {
         Ok(false)
     }
 
+    /// Unloads another model and loads it again as it was, time after time until this is over, and returns how often.
+    pub(super) async fn exchange(&self, other: &str, is_over: &Notify) -> Result<u64, Unfinished> {
+        let Some(configuration) = self.others.get(other) else { return Ok(0) };
+        for times in 0.. {
+            tokio::select! {
+                biased;
+                () = is_over.notified() => return Ok(times),
+                () = tokio::time::sleep(BETWEEN_LOADS) => {}
+            }
+            let exchanged = exchange(&self.client, other, configuration).await;
+            exchanged.map_err(|why| Unfinished { times, why })?;
+        }
+        Ok(u64::MAX)
+    }
+
     /// Loads the model as it was configured before the run, where it is not so now.
     pub(super) async fn put_back(&self) -> Result<(), String> {
         let Some(before) = self.before.as_ref().filter(|_| self.is_changed.swap(false, Relaxed)) else { return Ok(()) };
@@ -338,6 +366,33 @@ impl Hands {
             }
         }
     }
+}
+
+/// How the other models are configured that a scenario unloads and loads. Each is unloaded and loaded once, as a trial.
+async fn others(client: &Client, scenario: &Scenario) -> Result<BTreeMap<String, Configuration>, String> {
+    let mut others = BTreeMap::new();
+    for Phase { name, other_model, .. } in &scenario.phases {
+        let Some(other) = other_model.as_ref().filter(|other| !others.contains_key(*other)) else { continue };
+        let cannot = |why: String| format!("phase '{name}' is not possible: {why}");
+        let unreadable = |model: &str, error| cannot(format!("model '{model}' cannot be loaded anew: {error}"));
+        let target = &scenario.target.model;
+        let tested = client.configuration(target).await.map_err(|error| unreadable(target, error))?;
+        if tested.steps().iter().any(|step| step.model_name == *other) {
+            return Err(cannot(format!("model '{other}' is a step of '{target}'")));
+        }
+        let configuration = client.configuration(other).await.map_err(|error| unreadable(other, error))?;
+        exchange(client, other, &configuration).await.map_err(|why| cannot(format!("{why}; {EXPLICIT}")))?;
+        others.insert(other.clone(), configuration);
+    }
+    Ok(others)
+}
+
+/// Unloads a model, and loads it with this configuration.
+async fn exchange(client: &Client, model: &str, configuration: &Configuration) -> Result<(), String> {
+    let unloaded = client.unload(model).await;
+    unloaded.map_err(|error| format!("model '{model}' could not be unloaded: {error}"))?;
+    let loaded = client.load(model, configuration).await;
+    loaded.map_err(|error| format!("model '{model}' could not be loaded anew: {error}"))
 }
 
 /// Why what a scenario does to the server cannot be done to this one, if it cannot.

@@ -100,6 +100,8 @@ pub(super) struct Looker {
 pub(super) struct Look {
     /// Whether the run did something to the server when it was asked.
     is_disturbed: bool,
+    /// Whether the run has the server load another model again and again.
+    others_load: bool,
     /// How much the run had done to the server by then.
     disturbances: u64,
     asked: bool,
@@ -158,6 +160,7 @@ impl Looker {
         let is_disturbed = shared.disturbances.is_under_way() || shared.disturbances.count() != before;
         Look {
             is_disturbed,
+            others_load: shared.others_load(),
             disturbances: shared.disturbances.count(),
             asked: self.asks,
             server,
@@ -261,7 +264,10 @@ impl Watched {
         self.series.sample(sample);
         self.gauges.sample(&sample);
         if is_disturbed {
-            (self.disturbances, self.disturbed_at) = (look.disturbances, Some(now));
+            self.disturbances = look.disturbances;
+        }
+        if is_disturbed || look.others_load {
+            self.disturbed_at = Some(now);
         }
         // A server is ready while each of its models is.
         let others_load = self.disturbed_at.is_some_and(|at| now.saturating_sub(at) < OTHERS_LOAD);

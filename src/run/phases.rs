@@ -9,7 +9,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
-use super::{disturbance::Hands, shared::Shared};
+use super::{
+    disturbance::{Hands, Unfinished},
+    shared::Shared,
+};
 use workload::scenario::{Millis, Phase, Scenario, ServerAction};
 
 /// How far a run has come.
@@ -38,6 +41,9 @@ pub struct PhaseSpan {
     /// What was done to the server before, and what came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
+    /// How often another model was unloaded and loaded while its workers ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_loads: Option<u64>,
 }
 
 impl Phases {
@@ -62,6 +68,11 @@ impl Phases {
     /// How many have begun.
     pub(super) fn count(&self) -> usize {
         self.begun.borrow().len()
+    }
+
+    /// The place of the one that began last.
+    pub(super) fn current(&self) -> Option<usize> {
+        self.count().checked_sub(1)
     }
 
     /// One of a phase's workers is done.
@@ -90,7 +101,7 @@ pub(super) async fn conduct(shared: &Shared, hands: &Hands) -> Conducted {
     let mut conducted = Conducted::default();
     let mut goes_on = unless_stopped(shared, shared.gate.opened()).await;
     for (index, phase) in shared.setup.scenario.phases.iter().enumerate() {
-        let Phase { name, pause_ms, server } = phase;
+        let Phase { name, pause_ms, server, other_model } = phase;
         let pause = tokio::time::sleep(pause_ms.map_or(Duration::ZERO, Millis::duration));
         goes_on = goes_on && unless_stopped(shared, pause).await;
         if !goes_on {
@@ -116,7 +127,29 @@ pub(super) async fn conduct(shared: &Shared, hands: &Hands) -> Conducted {
         };
         let began = shared.clock.elapsed();
         shared.phases.begun.send_modify(|begun| begun.push(began));
-        goes_on = unless_stopped(shared, shared.phases.ends(index)).await;
+        let is_over = Notify::new();
+        let workers = async {
+            let goes_on = unless_stopped(shared, shared.phases.ends(index)).await;
+            is_over.notify_one();
+            goes_on
+        };
+        let others = async {
+            let Some(other) = other_model else { return None };
+            let loaded = hands.exchange(other, &is_over).await;
+            if let Err(why) = &loaded {
+                shared.server_is_there(&why.why).await;
+                shared.gate.stop();
+            }
+            Some(loaded)
+        };
+        let loaded;
+        (goes_on, loaded) = tokio::join!(workers, others);
+        let other_loads = loaded.map(|loaded| {
+            loaded.unwrap_or_else(|Unfinished { times, why }| {
+                conducted.broken_off = Some(format!("the run ended in phase '{name}': {why}"));
+                times
+            })
+        });
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         conducted.spans.push(PhaseSpan {
             name: name.clone(),
@@ -124,6 +157,7 @@ pub(super) async fn conduct(shared: &Shared, hands: &Hands) -> Conducted {
             ended_us: us(shared.clock.elapsed()),
             server_from_us: server.is_some().then_some(acts_at / 1000),
             server,
+            other_loads,
         });
     }
     conducted

@@ -181,6 +181,12 @@ impl Shared {
         self.gate.open();
     }
 
+    /// Whether a phase of now has the server unload and load another model.
+    pub(super) fn others_load(&self) -> bool {
+        let current = self.phases.current().and_then(|phase| self.setup.scenario.phases.get(phase));
+        current.is_some_and(|phase| phase.other_model.is_some())
+    }
+
     pub(super) fn stop_at_violation(&self) {
         if self.setup.fail_fast {
             self.gate.stop();

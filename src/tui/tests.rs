@@ -151,7 +151,7 @@ fn keys(state: &mut State, keys: &str) {
 #[test]
 fn the_phase_the_check_and_an_exchange_stand_in_the_first_line() {
     use workload::scenario::{Phase, ServerAction};
-    let phase = |name: &str, server| Phase { name: name.to_owned(), pause_ms: None, server };
+    let phase = |name: &str, server| Phase { name: name.to_owned(), pause_ms: None, server, other_model: None };
     let phases = vec![phase("calm", None), phase("direct", Some(ServerAction::ReloadDirect))];
     let first = |state: &State| {
         let mut terminal = Terminal::new(TestBackend::new(120, 24)).expect("a terminal in memory");

@@ -34,6 +34,7 @@ mod metrics;
 mod model_repository;
 mod network;
 mod network_calls;
+mod other_models;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod pacing;

@@ -174,6 +174,8 @@ workload::table! {
         EnsembleLosesStart = "ensemble-loses-start", Row("ensemble", "wrong START signal", "core#369, core#373");
         /// an END reaches the second model of an ensemble without the flag
         EnsembleLosesEnd = "ensemble-loses-end", Row("ensemble", "wrong END signal", "core#369, core#373");
+        /// a model that is loaded resets the states of another model, which is being used
+        LoadResetsOthers = "load-resets-others", Row("server", "wrong sum", "");
         /// of a correlation ID that is a number the lower 32 bits are looked at alone
         CutIds = "cut-ids", Row("server", "contamination from another sequence", "");
         /// of a correlation ID that is a number the lower 8 bits are looked at alone

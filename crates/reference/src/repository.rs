@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 
 use super::{
     VERSION,
-    fault::Faults,
+    fault::{Fault, Faults},
     folder::Source,
     scheduler::HoldUntil,
     served::Served,
@@ -193,8 +193,20 @@ impl Repository {
             entry.unload();
             entry.loaded = Some(Loaded { spec, served: OnceLock::new() });
             entry.was_loaded = true;
+            self.reset_others(&models, name);
         }
         Ok(steps)
+    }
+
+    /// Lets the other models lose their states, where that is planted. Only those that are in use are a chance.
+    fn reset_others(&self, models: &BTreeMap<String, Entry>, name: &str) {
+        let others = models.iter().filter(|(other, _)| *other != name);
+        let served = others.filter_map(|(_, entry)| entry.loaded.as_ref()?.served.get());
+        for other in served.filter(|other| other.is_in_use()) {
+            if self.faults.happens(Fault::LoadResetsOthers) {
+                other.reset_states();
+            }
+        }
     }
 
     /// Unloads a model; one that is not there is unloaded already.

@@ -100,6 +100,8 @@ struct Core {
     /// That an instance failed which has not executed anything since.
     failed: Option<Failed>,
     stopping: bool,
+    /// How often the states were reset, by a fault.
+    resets: u64,
     leaked: Vec<Vec<u8>>,
 }
 
@@ -126,6 +128,7 @@ impl Served {
             armed: None,
             failed: None,
             stopping: false,
+            resets: 0,
             leaked: Vec::new(),
         };
         let served = Arc::new(Self {
@@ -281,6 +284,17 @@ impl Served {
         self.core().instances.is_empty()
     }
 
+    /// Whether a sequence is under way.
+    pub(super) fn is_in_use(&self) -> bool {
+        let core = self.core();
+        core.pending > 0 || core.scheduler.live() > 0
+    }
+
+    /// Lets each instance forget all states before its next execution.
+    pub(super) fn reset_states(&self) {
+        self.core().resets += 1;
+    }
+
     pub(super) fn statistics(&self) -> ModelStatistics {
         self.core().statistics.report(&self.name)
     }
@@ -363,6 +377,7 @@ impl Served {
     ) {
         let spec = self.spec();
         let execution = spec.parameters.execution * spec.parameters.iterations;
+        let mut resets = self.core().resets;
         while let Some(batch) = batches.recv().await {
             let began = self.now();
             if self.faults.has(Fault::LeakSlotAtLateCancel) {
@@ -375,6 +390,9 @@ impl Served {
             }
             self.faults.hold_up(Fault::SlowExecution).await;
             let size = batch.len();
+            if std::mem::replace(&mut resets, self.core().resets) != resets {
+                instance = Instance::new(index, Arc::clone(&spec), Arc::clone(&self.faults));
+            }
             let failed = if index == FAILING { self.core().failed.take() } else { None };
             if failed.is_some() {
                 instance.restart();

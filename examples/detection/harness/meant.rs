@@ -96,6 +96,7 @@ pub const MEANT: &[(&str, &[Fault])] = &[
     ("backlog-order", &[StarveBacklog, BacklogOrder]),
     ("cancel-restart", &[OrphanAtCancel]),
     ("grpc-errors", &[ErrorWithinStream, IgnoreTimeout]),
+    ("other-models", &[LoadResetsOthers]),
 ];
 
 /// A built-in scenario and a fault that it is meant to find.

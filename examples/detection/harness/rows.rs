@@ -32,10 +32,11 @@ pub enum Scene {
     Minutes,
     Deadlines,
     Killed,
+    Loads,
 }
 
 impl Scene {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Base,
         Self::Stepwise,
         Self::Steady,
@@ -52,6 +53,7 @@ impl Scene {
         Self::Minutes,
         Self::Deadlines,
         Self::Killed,
+        Self::Loads,
     ];
 
     pub fn name(self) -> &'static str {
@@ -72,6 +74,7 @@ impl Scene {
             Self::Minutes => "minutes",
             Self::Deadlines => "deadlines",
             Self::Killed => "killed",
+            Self::Loads => "loads",
         }
     }
 
@@ -107,6 +110,7 @@ impl Scene {
             Self::Minutes => include_str!("../../../scenarios/detection/minutes.toml"),
             Self::Deadlines => include_str!("../../../scenarios/detection/deadlines.toml"),
             Self::Killed => include_str!("../../../scenarios/detection/killed.toml"),
+            Self::Loads => include_str!("../../../scenarios/detection/loads.toml"),
         }
     }
 }
@@ -225,6 +229,8 @@ pub fn golden_rows() -> Vec<Row> {
 const STEPS: (u64, u64) = (1, 800);
 const SEQUENCES: (u64, u64) = (1, 60);
 const SELDOM: (u64, u64) = (1, 4);
+/// Loads of another model in the middle of a run.
+const LOADS: (u64, u64) = (10, 40);
 /// As long as all workers are at work: slots that nobody has are idle too.
 const IDLE_SLOTS: (u64, u64) = (1, 250);
 const FIRST: (u64, u64) = (1, 15);
@@ -355,6 +361,7 @@ rows! {
     // On an ID that still has a sequence in the second model the first step shows what the model was told.
     EnsembleLosesStart ENSEMBLE Ends SEQUENCES => SpuriousStartError, &[StartRejected];
     EnsembleLosesEnd ENSEMBLE Base SEQUENCES => WrongControl, &[EndNotTold];
+    LoadResetsOthers DIRECT Loads LOADS => WrongSum, RESET;
     CutIds DIRECT Pairs STEPS => WrongSum, MIXED_UP;
     FoldIds DIRECT Pairs STEPS => WrongSum, MIXED_UP;
     FoldTexts DIRECT Alike STEPS => WrongSum, MIXED_UP;

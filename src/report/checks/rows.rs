@@ -321,14 +321,16 @@ pub(in crate::report) fn idle_limit(found: &IdleSearch) -> Option<Check> {
 /// When the phases were, and what was done to the server.
 pub(in crate::report) fn phases(phases: &[PhaseSpan], has_workers: impl Fn(&str) -> bool) -> Vec<Check> {
     let seconds = |us: u64| Duration::from_micros(us).as_secs_f64();
-    let line = |PhaseSpan { name, began_us, ended_us, server, .. }: &PhaseSpan| {
+    let line = |PhaseSpan { name, began_us, ended_us, server, other_loads, .. }: &PhaseSpan| {
         let server = server.as_ref().map_or_else(String::new, |done| format!("; before it, {done}"));
         let when = if has_workers(name) {
             format!("from {:.1} to {:.1} s", seconds(*began_us), seconds(*ended_us))
         } else {
             format!("at {:.1} s, no population works in it alone", seconds(*began_us))
         };
-        Check::noted(CheckName::Phases, format!("{name}: {when}{server}"))
+        let times = |times: &u64| format!("; meanwhile, another model was loaded {}", counted(*times, "time"));
+        let others = other_loads.as_ref().map_or_else(String::new, times);
+        Check::noted(CheckName::Phases, format!("{name}: {when}{server}{others}"))
     };
     phases.iter().map(line).collect()
 }

@@ -158,6 +158,7 @@ fn connections_and_waits() -> String {
         ended_us: 2_000_000,
         server_from_us: None,
         server: server.map(|action| format!("{}, in 20 ms", action.done())),
+        other_loads: None,
     };
     let actions = [Reload, ReloadDirect, ReloadOldest, Restart].map(Some);
     let spans: Vec<_> = [None].into_iter().chain(actions).map(span).collect();

@@ -109,6 +109,11 @@ fn what_the_run_does_to_the_server_may_take_it_out_of_service() {
     let long: Vec<_> = [disturbed].into_iter().chain([look(Some(false), Some(true)); 62]).collect();
     assert_eq!(watched(&long).1.len(), 1, "a minute is over");
 
+    // While the run has it load others it may be out of service, and the model may not.
+    let others_load = |model| Look { others_load: true, ..look(Some(false), Some(model)) };
+    assert_eq!(watched(&[yes(), others_load(true), yes()]).1, []);
+    assert_eq!(watched(&[yes(), others_load(false), yes()]).1.len(), 1);
+
     // What began and ended between two looks counts, too.
     let after = Look { disturbances: 2, ..look(Some(false), Some(true)) };
     assert_eq!(watched(&[yes(), after, Look { disturbances: 2, ..yes() }]).1, []);

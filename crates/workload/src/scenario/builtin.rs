@@ -58,6 +58,7 @@ scenarios! {
     "affinity"
     "model-management"
     "stub-killed"
+    "other-models"
     "grpc-errors"
 }
 

@@ -384,7 +384,7 @@ impl Scenario {
             return at("target.model", format!("the name has more than {MODEL_NAME_MAX} bytes"));
         }
         self.target.check_access()?;
-        self.target.check_replicas(self.phases.iter().any(|phase| phase.server.is_some()))?;
+        self.target.check_replicas(self.phases.iter().any(Phase::manages))?;
         if self.last_id().is_none() {
             let CorrelationIds { first, block, .. } = self.correlation_ids;
             let (workers, largest) = (self.workers(), u64::MAX);
@@ -418,15 +418,19 @@ impl Scenario {
             return Err(("limits.reconnect_ms".to_owned(), problem.to_owned()));
         }
         for (index, phase) in self.phases.iter().enumerate() {
-            let Phase { name, pause_ms, server } = phase;
+            let Phase { name, pause_ms, server, other_model } = phase;
+            let has_workers = self.populations.iter().any(|population| population.phase.as_deref() == Some(name));
+            if other_model.as_ref().is_some_and(|other| other.is_empty() || *other == self.target.model) {
+                let problem = "it names a model other than the tested one, which the tool unloads and loads";
+                return Err((format!("phase[{index}].other_model"), problem.to_owned()));
+            }
             let problem = if name.is_empty() {
                 "a phase needs a name".to_owned()
             } else if self.phase_named(name) != Some(index) {
                 format!("there are two phases '{name}'")
-            } else if pause_ms.is_none()
-                && server.is_none()
-                && !self.populations.iter().any(|population| population.phase.as_deref() == Some(name))
-            {
+            } else if other_model.is_some() && !has_workers {
+                format!("phase '{name}' loads another model while its workers run, and no population names it")
+            } else if pause_ms.is_none() && server.is_none() && !has_workers {
                 format!(
                     "in phase '{name}' nothing happens: no population names it, and it has no pause_ms and no server"
                 )

@@ -17,9 +17,17 @@ pub struct Phase {
     /// What is done to the server after the pause, before its workers begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerAction>,
+    /// A model that is unloaded and loaded again and again while its workers run. Sequences of the tested model live through it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_model: Option<String>,
 }
 
 impl Phase {
+    /// Whether it asks the server to do more than to serve.
+    pub fn manages(&self) -> bool {
+        self.server.is_some() || self.other_model.is_some()
+    }
+
     /// Whether the model is loaded with another configuration than its own before it.
     pub fn changes_model(&self) -> bool {
         self.server.is_some_and(|action| action.strategy().is_some() || action.times_the_instances() > 1)

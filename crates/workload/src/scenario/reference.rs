@@ -105,7 +105,8 @@ keys! {
     "phase" "list of tables, [[phase]] each" "parts of the run in time; each begins when the workers of the phase before it are done";
     "phase.name" "text" "name of the phase in reports";
     "phase.pause_ms" "ms" "pause before the phase's workers begin";
-    "phase.server" "\"reload\", \"reload-direct\", \"reload-oldest\", \"more-instances\", \"unload\", \"kill-stub\" or \"restart\"" "what the tool does to the server after the pause: reload the model, also with another strategy or more instances, unload and load it, or restart the server";
+    "phase.server" "\"reload\", \"reload-direct\", \"reload-oldest\", \"more-instances\", \"unload\", \"kill-stub\" or \"restart\"" "what the tool does to the server after the pause: reload the model, also with another strategy or more instances, unload and load it, kill an instance of it, or restart the server";
+    "phase.other_model" "text" "another model, which the tool unloads and loads again and again while the phase's workers run";
     "population" "list of tables, [[population]] each" "workers that are alike, with their own tables load, contexts, patterns, length, values, sending, think and network";
     "population.name" "text" "name of the population in reports";
     "population.fail_if" "list of thresholds" "thresholds for the population's own requests";
@@ -184,6 +185,7 @@ mod tests {
         let listed = [
             "phase",
             "phase.name",
+            "phase.other_model",
             "phase.pause_ms",
             "phase.server",
             "population",
