@@ -344,7 +344,9 @@ impl<T> Scheduler<T> {
     /// Returns whether the instance executes a batch.
     pub(crate) fn failed(&mut self, instance: u32, keeps_state: bool, out: &mut Vec<Event<T>>) -> bool {
         let failed = &mut self.instances[instance as usize];
-        if keeps_state && self.seats.has_seated(instance) && !self.faults.happens(Fault::AnswerAfterLostState) {
+        // A sequence whose END has arrived has no seat any more, and perhaps steps.
+        let has_sequences = self.seats.has_seated(instance) || failed.queued() > 0;
+        if keeps_state && has_sequences && !self.faults.happens(Fault::AnswerAfterLostState) {
             let (queued, mut slots) = failed.drain();
             out.extend(queued.into_iter().map(|step| Event::Reject(Rejection::InstanceFailed, step)));
             slots.extend(self.seats.forget_all_of(instance));
