@@ -46,7 +46,10 @@ PYTHON, PAGE, BENCHMARKS, LONG = "python", "page", "benchmarks", "long"
 # Tests that need Prometheus, a collector of OpenTelemetry, and Grafana's own description of dashboards.
 NEED_PROMETHEUS = ["prometheus_reads_a_run_and_answers_the_queries_of_the_dashboard", "promtool_finds_nothing_wrong_with_the_metrics"]
 NEED_ROTEL = ["a_collector_gets_the_metrics_and_a_trace_of_each_sequence_with_a_violation"]
-NEED_HYBRID = ["newer_front_ends_before_an_older_core_are_valid"]
+NEED_HYBRID = [
+    "newer_front_ends_before_an_older_core_are_valid",
+    "newer_front_ends_survive_what_ends_older_ones_and_end_by_another_request",
+]
 NEED_GRAFANA = ["the_dashboard_has_only_what_grafana_knows"]
 # What a filter begins with.
 NAMES = [*executables.ORDER, *executables.BENCHES, PYTHON, PAGE, BENCHMARKS, LONG]
