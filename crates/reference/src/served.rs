@@ -1,5 +1,7 @@
 //! A model that is served: its scheduler, driven by the clock, and its instances, each a task.
 
+mod instances;
+
 use std::{
     collections::BTreeMap,
     iter,
@@ -16,9 +18,8 @@ use tokio::{
 use tonic::Status;
 
 use super::{
-    VERSION,
     ensemble::Passage,
-    execution::{Executed, Instance, Ticket},
+    execution::{Instance, Ticket},
     fault::{Fault, Faults},
     metrics::Metrics,
     model::Outputs,
@@ -28,12 +29,10 @@ use super::{
     stream::Outbox,
     tasks::Tasks,
 };
-use wire::proto::{ModelInferResponse, ModelStatistics, model_infer_response::InferOutputTensor};
+use wire::proto::{ModelInferResponse, ModelStatistics};
 
 /// What a request that waits is taken to need, in bytes.
 const REQUEST_BYTES: u64 = 512;
-/// The part of an execution in which a cancel comes late, for the fault of losing a slot then.
-const LATE_PART: u32 = 4;
 /// The most that the fault of growing memory keeps: enough to be seen, and not to take the machine down.
 const LEAKED_PIECES_MAX: usize = 1024;
 
@@ -369,98 +368,6 @@ impl Served {
         }
     }
 
-    async fn run_instance(
-        self: Arc<Self>,
-        index: u32,
-        mut instance: Instance,
-        mut batches: mpsc::UnboundedReceiver<Asks>,
-    ) {
-        let spec = self.spec();
-        let execution = spec.parameters.execution * spec.parameters.iterations;
-        let mut resets = self.core().resets;
-        while let Some(batch) = batches.recv().await {
-            let began = self.now();
-            if self.faults.has(Fault::LeakSlotAtLateCancel) {
-                let late = began + execution / LATE_PART * (LATE_PART - 1);
-                self.core().nearly_over.insert(index, late..began + execution);
-            }
-            // No time at all costs nothing.
-            if !execution.is_zero() {
-                tokio::time::sleep(execution).await;
-            }
-            self.faults.hold_up(Fault::SlowExecution).await;
-            let size = batch.len();
-            if std::mem::replace(&mut resets, self.core().resets) != resets {
-                instance = Instance::new(index, Arc::clone(&spec), Arc::clone(&self.faults));
-            }
-            let failed = if index == FAILING { self.core().failed.take() } else { None };
-            if failed.is_some() {
-                instance.restart();
-            }
-            let mut executed = match failed {
-                Some(Failed::WithItsBatch) => Instance::fail(batch, &self.instance_failed()),
-                Some(Failed::Alone) | None => instance.execute(batch),
-            };
-            self.spoil(&mut executed);
-            self.count(size, &executed, &(began..self.now()));
-            if spec.is_iterative {
-                self.core().statistics.iterated(size, spec.parameters.iterations, executed.len());
-            }
-            for executed in executed {
-                self.answer(executed);
-            }
-            self.faults.hold_up(Fault::LateRelease).await;
-            {
-                let core = &mut *self.core();
-                core.executing -= 1;
-                core.scheduler.finished(index);
-                if index == FAILING && core.failed.is_some() {
-                    // The batch was executed before.
-                    core.failed = Some(Failed::Alone);
-                }
-            }
-            self.advance();
-        }
-    }
-
-    /// Lets requests fail, where that is planted.
-    fn spoil(&self, executed: &mut [Executed<Reply>]) {
-        for executed in executed {
-            if self.faults.happens(Fault::ModelError) {
-                let text = "the model could not execute the request";
-                executed.outcome = Err(Status::internal(text));
-            }
-        }
-    }
-
-    fn count(&self, batch_size: usize, executed: &[Executed<Reply>], span: &Range<Moment>) {
-        let each = executed.iter().map(|executed| (executed.request.arrived, executed.outcome.is_ok()));
-        let epoch_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        let times = match () {
-            () if self.faults.happens(Fault::CountNot) => 0,
-            () if self.faults.happens(Fault::CountTwice) => 2,
-            () => 1,
-        };
-        let statistics = &mut self.core().statistics;
-        for _ in 0..times {
-            statistics.executed(batch_size, each.clone(), span, u64::try_from(epoch_ms).unwrap_or(u64::MAX));
-        }
-    }
-
-    fn answer(&self, executed: Executed<Reply>) {
-        let Ticket { request_id, reply, wants, .. } = executed.request.payload;
-        let answers = executed.outcome.map(|responses| {
-            let mut all: Vec<_> = responses.into_iter().map(|outputs| self.response(&request_id, outputs)).collect();
-            if all.is_empty() && wants.empty_final {
-                // Nothing of the model is in it, not even its version.
-                let (model_name, id) = (self.name.clone(), request_id.clone());
-                all.push(ModelInferResponse { model_name, id, ..Default::default() });
-            }
-            all
-        });
-        reply.send(&self.name, request_id, answers);
-    }
-
     /// Answers a request that went through all steps of an ensemble, or failed in one of them.
     pub(super) fn passed(&self, request: Asked, outcome: Result<Outputs, Status>) {
         let now = self.now();
@@ -484,25 +391,6 @@ impl Served {
     pub(super) fn faults(&self) -> Arc<Faults> {
         Arc::clone(&self.faults)
     }
-
-    fn response(&self, request_id: &str, outputs: Outputs) -> ModelInferResponse {
-        let mut response = ModelInferResponse {
-            model_name: self.name.clone(),
-            model_version: VERSION.to_owned(),
-            id: request_id.to_owned(),
-            ..Default::default()
-        };
-        for (name, tensor) in outputs {
-            response.outputs.push(InferOutputTensor {
-                name: name.to_string(),
-                datatype: tensor.datatype.name().to_owned(),
-                shape: tensor.shape,
-                ..Default::default()
-            });
-            response.raw_output_contents.push(tensor.data);
-        }
-        response
-    }
 }
 
 impl Core {
@@ -517,88 +405,4 @@ impl Core {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use tokio::time;
-
-    use super::*;
-    use crate::{
-        builtin::configs,
-        execution::Wants,
-        fault::Planted,
-        spec::Files,
-        tensor::{Datatype, Tensor},
-    };
-    use models::ModelOptions;
-    use workload::seed::Seed;
-
-    const HOLD: Duration = Duration::from_secs(10);
-
-    fn served(model: &str, planted: &[Planted]) -> Arc<Served> {
-        // The reaper looks at another clock than the one that stands still here, so it is kept out.
-        let idle_limit = Duration::from_secs(3600);
-        let options = ModelOptions { idle_limit, execution: Duration::ZERO, ..ModelOptions::default() };
-        let config = configs(&options).into_iter().find(|config| config.name == model).expect("a built-in model");
-        let spec = Arc::new(Spec::new(config, &Files::new()).expect("it is right"));
-        let mut faults = Faults::new(planted, Seed(0));
-        faults.hold = HOLD;
-        Served::start(&spec, &Arc::new(faults), &Tasks::here())
-    }
-
-    fn submit(served: &Served, start: bool, end: bool) -> oneshot::Receiver<Answer> {
-        let (reply, answer) = oneshot::channel();
-        let (datatype, shape) = (Datatype::Int32, [1, 1]);
-        let payload = Ticket {
-            request_id: String::new(),
-            inputs: vec![("INPUT".into(), Tensor { datatype, shape: shape.to_vec(), data: vec![1, 0, 0, 0] })],
-            wants: Wants::default(),
-            reply: Reply::Call(reply),
-        };
-        let request = Request {
-            id: SequenceId::Number(7),
-            start,
-            end,
-            goes_on: false,
-            batch_size: 1,
-            timeout: None,
-            cancelled: Arc::default(),
-            shape: shape.into(),
-            arrived: Moment::ZERO,
-            payload,
-        };
-        assert!(served.submit(request).is_ok());
-        answer
-    }
-
-    /// After how many holds the steps of a sequence are answered, and the model is gone that was stopped with the last one.
-    async fn holds(model: &str, planted: &[Planted]) -> [u64; 4] {
-        let began = time::Instant::now();
-        let holds = || began.elapsed().as_secs() / HOLD.as_secs();
-        let served = served(model, planted);
-        let answers = [(true, false), (false, false), (false, true)].map(|(start, end)| submit(&served, start, end));
-        let mut seen = [0; 4];
-        for (answer, seen) in answers.into_iter().zip(&mut seen) {
-            answer.await.expect("an answer").expect("a good one");
-            *seen = holds();
-        }
-        served.stop();
-        while !served.is_gone() {
-            time::sleep(Duration::from_millis(1)).await;
-        }
-        seen[3] = holds();
-        seen
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_instance_is_held_up_before_or_after_its_answers() {
-        use Fault::{LateRelease, SlowExecution};
-        for model in ["custom_sequence_int32", "oldest_sequence_int32"] {
-            assert_eq!(holds(model, &[]).await, [0, 0, 0, 0], "{model}");
-            assert_eq!(holds(model, &[Planted::always(SlowExecution)]).await, [1, 2, 3, 3], "{model}");
-            assert_eq!(holds(model, &[Planted::always(LateRelease)]).await, [0, 1, 2, 3], "{model}");
-            assert_eq!(holds(model, &[Planted::once(SlowExecution, 2)]).await, [0, 1, 1, 1], "{model}");
-            assert_eq!(holds(model, &[Planted::once(LateRelease, 2)]).await, [0, 0, 1, 1], "{model}");
-        }
-    }
-}
+mod tests;
