@@ -6,6 +6,7 @@ mod support;
 
 mod access;
 mod balancers;
+mod bls;
 mod clients;
 mod connection_age;
 mod control_types;

@@ -27,6 +27,11 @@ pub fn server_of_four(idle_limit: Duration, execution: Duration, faults: &[Plant
     reference_server(models, faults)
 }
 
+/// The same, with an idle limit of 1 s and executions of 1 ms.
+pub fn quick_server(faults: &[Planted]) -> Server {
+    server_of_four(Duration::from_secs(1), Duration::from_millis(1), faults)
+}
+
 /// A reference server of two instances of batch 4, with an idle limit of 300 ms, which commits this fault.
 pub fn server_with(fault: Option<&str>) -> Server {
     let models = ModelOptions {

@@ -1,8 +1,6 @@
 //! Runs while another model of the server is unloaded and loaded again and again.
 
-use std::time::Duration;
-
-use crate::support::runs::{run_alone, scenario_at, server_of_four};
+use crate::support::runs::{quick_server as server, run_alone, scenario_at};
 use oracle::{ViolationKind, diagnosis::Cause};
 use reference::{Fault, Planted, Server};
 use sequence_stress::{
@@ -11,10 +9,6 @@ use sequence_stress::{
 };
 use wire::simulation::Simulation;
 use workload::seed::Seed;
-
-fn server(faults: &[Planted]) -> Server {
-    server_of_four(Duration::from_secs(1), Duration::from_millis(1), faults)
-}
 
 /// Sequences while another model is unloaded and loaded.
 const OTHERS: &str = "

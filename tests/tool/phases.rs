@@ -5,7 +5,7 @@ use std::{future::ready, net::SocketAddr, sync::Mutex, time::Duration};
 
 use crate::support::{
     gate::{Gate, Pass},
-    runs::{block_on, reference_server, run_alone, scenario_at, server_of_four},
+    runs::{block_on, quick_server as server, reference_server, run_alone, scenario_at},
     tool::unwrapped,
 };
 use oracle::ViolationKind;
@@ -20,10 +20,6 @@ use wire::{
     transport::{Access, Client},
 };
 use workload::{model::Strategy, seed::Seed};
-
-fn server(faults: &[Planted]) -> Server {
-    server_of_four(Duration::from_secs(1), Duration::from_millis(1), faults)
-}
 
 /// Steps may take long on a busy machine; the rest is checked quickly.
 const COMMON: &str = "

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::support::{
-    runs::{block_on, run_alone, scenario, scenario_at, server_of_four},
+    runs::{block_on, quick_server as server, run_alone, scenario, scenario_at},
     tool::{Serve, told, tool, unwrapped, with_hangup, words},
 };
 use nix::{
@@ -37,10 +37,6 @@ sending = { reuse = 'after-response', window = 2 }
 think.iteration_ms.constant = 20
 claims = {}
 ";
-
-fn server(faults: &[Planted]) -> Server {
-    server_of_four(Duration::from_secs(1), Duration::from_millis(1), faults)
-}
 
 fn setup(server: &Server, more: &str) -> Setup {
     Setup::new(scenario_at(server.address, &format!("{COMMON}{more}")), Seed(3))

@@ -53,11 +53,12 @@ fn is_half_closed(question: &Question) -> bool {
     acts.next().is_some_and(|entry| matches!(entry.what, EventKind::HalfClosed))
 }
 
-/// Where all that was sent is answered, none of it waits any more.
+/// No more requests can wait than have no response.
 pub(super) fn pending(question: &Question) -> Vec<Hypothesis> {
-    let Evidence::Pending { sent, .. } = &question.violation.evidence else { return Vec::new() };
-    let waits = [Cause::SlotLeak, Cause::Starvation];
-    in_order(if sent.answered < sent.requests { &waits } else { &[Cause::StillCounted] }, [Clue::Seen])
+    let Evidence::Pending { sent, seen } = &question.violation.evidence else { return Vec::new() };
+    let causes = [Cause::SlotLeak, Cause::Starvation, Cause::StillCounted];
+    let may_wait = *seen <= sent.requests.saturating_sub(sent.answered);
+    in_order(if may_wait { &causes } else { &causes[2..] }, [Clue::Seen])
 }
 
 pub(super) fn statistics(question: &Question) -> Vec<Hypothesis> {
