@@ -133,7 +133,8 @@ class Hunt:
             how = "and had to be killed" if ran.hung else "and ended when it was told to"
             return Case(turn, DID_NOT_END, "", f"The run went on for over {most} s, {how}: {ran.last_line()}", **told)
         if ran.code == tool.WRONG_INPUT or (ran.code not in document.VERDICTS and ran.in_time):
-            self.note(f"{turn.scenario} on {turn.release}, {turn.model}: exit code {ran.code}: {ran.last_line()}")
+            how = "not run" if ran.code == NOT_TESTED else f"exit code {ran.code}"
+            self.note(f"{turn.scenario} on {turn.release}, {turn.model}: {how}: {ran.last_line()}")
         return None
 
     def place(self, turn):

@@ -506,6 +506,8 @@ class Hunts(unittest.TestCase):
     def test_a_run_that_is_rejected_is_told(self):
         _, text = self.hunt(FakeTool(tool.Ran(2, "line 3: no such key", True), finds=False))
         self.assertIn("exit code 2: line 3: no such key", text)
+        _, text = self.hunt(FakeTool(tool.Ran(4, "the model has no texts", True), finds=False))
+        self.assertIn("not run: the model has no texts", text)
 
     def test_an_interrupt_loses_nothing(self):
         the_tool = FakeTool(tool.Ran(1, "", True))
