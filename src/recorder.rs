@@ -15,7 +15,15 @@ mod tap;
 mod times;
 pub(crate) mod trace;
 
-use std::{collections::VecDeque, mem, time::Duration};
+use std::{
+    collections::VecDeque,
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 pub use self::collector::Violating;
 pub(crate) use self::collector::{Collected, Collector, Glances, Together};
@@ -58,6 +66,8 @@ pub(crate) struct Recorder {
     contexts: Vec<Context>,
     contexts_per_worker: u32,
     idle_limit: Option<Nanos>,
+    /// How often another model was loaded so far.
+    loads: Arc<AtomicU64>,
     /// Whether a request gets several responses.
     gives_series: bool,
 }
@@ -135,9 +145,15 @@ impl Recorder {
             contexts: scenario.populations.iter().enumerate().flat_map(of_population).collect(),
             contexts_per_worker,
             gives_series,
+            loads: Arc::default(),
             idle_limit: oracle.idle_limit().map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)),
             oracle,
         }
+    }
+
+    /// The same, where another model is loaded so often meanwhile.
+    pub(crate) fn beside(self, loads: Arc<AtomicU64>) -> Self {
+        Self { loads, ..self }
     }
 
     pub(crate) fn record(&mut self, event: Event) -> Ruling {
@@ -145,7 +161,8 @@ impl Recorder {
         let event = self.oracle.read(event);
         let (at, context) = (event.at, event.context);
         self.go_on(at);
-        let here = Here { at, lane: event.lane, idle_limit: self.idle_limit };
+        let loads = self.loads.load(Relaxed);
+        let here = Here { at, lane: event.lane, idle_limit: self.idle_limit, loads };
         let index = (context.worker * self.contexts_per_worker + context.context) as usize;
         if let Some(tap) = &mut self.tap {
             tap.event(&event);

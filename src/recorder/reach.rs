@@ -6,7 +6,7 @@ use oracle::{Doubt, Outcome, Settled};
 use workload::{
     claim::{Claim, Claims},
     conversation::{Lane, Transport},
-    event::{Cut, EventKind, Nanos},
+    event::{Cut, Disturbance, EventKind, Nanos},
     sequence::{RequestId, Step, UNREAD_MAX},
 };
 
@@ -38,6 +38,8 @@ pub(super) struct Here {
     pub(super) at: Nanos,
     pub(super) lane: Lane,
     pub(super) idle_limit: Option<Nanos>,
+    /// How often another model was loaded so far.
+    pub(super) loads: u64,
 }
 
 /// What is under way on a stream.
@@ -63,6 +65,7 @@ struct Answered {
     end: bool,
     sent_at: Nanos,
     at: Nanos,
+    loads: u64,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that a step may show")]
@@ -96,8 +99,13 @@ impl Reach {
                 traffic.unread = traffic.unanswered > UNREAD_MAX;
             }
             EventKind::Cut(cut) => self.cut(cut, here.lane, claims),
-            // What was answered before is no measure of what comes.
-            EventKind::Disturbed(_) => (self.special, self.last) = (None, None),
+            EventKind::Disturbed(disturbance) => {
+                let begins = *disturbance != Disturbance::IsOver;
+                let is_live = self.last.is_some_and(|last| last.is_live(here));
+                reach(claims, Claim::LiveWhenDisturbed, begins && is_live);
+                // What was answered before is no measure of what comes.
+                (self.special, self.last) = (None, None);
+            }
             EventKind::Opened(_, by) => self.lanes[here.lane.index()].by = *by,
             _ => {}
         }
@@ -108,7 +116,7 @@ impl Reach {
         self.lanes.iter().map(|traffic| traffic.unanswered).sum()
     }
 
-    fn sent(&mut self, step: &Step, Here { at, lane, idle_limit }: Here) {
+    fn sent(&mut self, step: &Step, Here { at, lane, idle_limit, .. }: Here) {
         let unanswered = self.unanswered();
         let traffic = &mut self.lanes[lane.index()];
         let others_are_quiet = unanswered == traffic.unanswered;
@@ -151,9 +159,10 @@ impl Reach {
                 self.lives_on(step, last, *sent_at, here, claims);
                 // A sequence that was overtaken may end after the one that overtook it.
                 let is_latest = last.is_none_or(|last| last.request.sequence <= step.request.sequence);
-                let Here { at, lane, .. } = here;
+                let Here { at, lane, loads, .. } = here;
                 let by = self.lanes[lane.index()].by;
-                let answered = Answered { request: step.request, lane, by, end: step.end, sent_at: *sent_at, at };
+                let answered =
+                    Answered { request: step.request, lane, by, end: step.end, sent_at: *sent_at, at, loads };
                 self.last = is_latest.then_some(answered);
                 (self.is_cut, self.is_flawed, self.past_a_deadline) = (false, false, None);
             }
@@ -200,6 +209,8 @@ impl Reach {
             reach(Claim::RestartElsewhere, special.overtakes);
             reach(Claim::StartAfterACut, self.is_cut);
         } else {
+            let before = last.filter(|last| last.goes_on_in(step.request));
+            reach(Claim::LivedThroughALoad, before.is_some_and(|before| before.loads < here.loads));
             reach(Claim::ContinuedElsewhere, special.elsewhere);
             reach(Claim::MixedTransports, special.differently);
             reach(Claim::KeptThroughAPause, special.paused);

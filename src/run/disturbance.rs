@@ -331,8 +331,9 @@ impl Hands {
         Ok(false)
     }
 
-    /// Unloads another model and loads it again as it was, time after time until this is over, and returns how often.
-    pub(super) async fn exchange(&self, other: &str, is_over: &Notify) -> Result<u64, Unfinished> {
+    /// Unloads another model and loads it again as it was, time after time until this is over, and returns how often. Adds one to
+    /// `loads` after each.
+    pub(super) async fn exchange(&self, other: &str, is_over: &Notify, loads: &AtomicU64) -> Result<u64, Unfinished> {
         let Some(configuration) = self.others.get(other) else { return Ok(0) };
         for times in 0.. {
             tokio::select! {
@@ -342,6 +343,7 @@ impl Hands {
             }
             let exchanged = exchange(&self.client, other, configuration).await;
             exchanged.map_err(|why| Unfinished { times, why })?;
+            loads.fetch_add(1, Relaxed);
         }
         Ok(u64::MAX)
     }

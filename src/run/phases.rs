@@ -135,7 +135,7 @@ pub(super) async fn conduct(shared: &Shared, hands: &Hands) -> Conducted {
         };
         let others = async {
             let Some(other) = other_model else { return None };
-            let loaded = hands.exchange(other, &is_over).await;
+            let loaded = hands.exchange(other, &is_over, &shared.loads).await;
             if let Err(why) = &loaded {
                 shared.server_is_there(&why.why).await;
                 shared.gate.stop();

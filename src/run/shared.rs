@@ -60,6 +60,8 @@ pub(super) struct Shared {
     /// By population: the iterations that begin at a rate. None of those that are given do.
     pub(super) arrivals: Vec<Option<Arrivals>>,
     pub(super) disturbances: Disturbances,
+    /// How often another model was loaded so far.
+    pub(super) loads: Arc<AtomicU64>,
     pub(super) absences: Absences,
     pub(super) seconds: Seconds,
     pub(super) snapshots: Arc<Snapshots>,
@@ -99,6 +101,7 @@ impl Shared {
             clock: Clock::default(),
             liveness: Liveness::default(),
             disturbances: Disturbances::default(),
+            loads: Arc::default(),
             absences: Absences::new(executed),
             seconds: Seconds::default(),
             snapshots: Arc::new(Snapshots::new(threads + others)),

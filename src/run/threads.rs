@@ -117,7 +117,7 @@ async fn run_workers(
         Some(tap),
         shared.seconds.clone(),
     );
-    let recorder = Rc::new(RefCell::new(recorder));
+    let recorder = Rc::new(RefCell::new(recorder.beside(Arc::clone(&shared.loads))));
     let alarms = Rc::new(Alarms::default());
     let (mut workers, mut dispatchers) = (Ok(Vec::new()), Vec::new());
     let mut first = 0;

@@ -103,6 +103,13 @@ table! {
             &[SharedStream],
             "the workers' common IDs, here {workers} times contexts.common, have to be more than the model has slots, here {slots}"
         );
+        /// The tool began to reload the model, to kill an instance of it or to restart the server while a sequence was certainly live.
+        LiveWhenDisturbed = "live-when-disturbed", Row(
+            &[],
+            "it needs a phase with server, and a population that sends when this phase begins"
+        );
+        /// A step of a sequence was answered rightly, and another model was loaded since the answer to the step before it.
+        LivedThroughALoad = "lived-through-a-load", Row(&[], "it needs a phase with other_model");
         /// The server ended a stream with the status of a request's error, rightly, while other requests of the stream were under way.
         EndedByAnError = "ended-by-an-error", Row(
             &[],
@@ -127,8 +134,14 @@ impl Claim {
 }
 
 /// A number for each claim: how often it was reached, or has to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claims([u64; Claim::ALL.len()]);
+
+impl Default for Claims {
+    fn default() -> Self {
+        Self([0; Claim::ALL.len()])
+    }
+}
 
 impl Claims {
     /// The number of one claim.

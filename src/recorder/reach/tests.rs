@@ -13,13 +13,14 @@ struct Story {
     reach: Reach,
     claims: Claims,
     now: Nanos,
+    loads: u64,
     sequence: u32,
     sent: Vec<(Step, Nanos)>,
 }
 
 impl Story {
     fn here(&self, lane: u8) -> Here {
-        Here { at: self.now, lane: Lane(lane), idle_limit: Some(IDLE) }
+        Here { at: self.now, lane: Lane(lane), idle_limit: Some(IDLE), loads: self.loads }
     }
 
     fn wait(&mut self, ms: u64) -> &mut Self {
@@ -195,6 +196,34 @@ fn cuts_count_by_what_was_under_way() {
     story().step(0, "START END").tell(0, &cancel).assert(&[]);
     // Nothing of it was answered: the server may not have seen it.
     story().send(0, "START").tell(0, &cancel).assert(&[]);
+}
+
+#[test]
+fn sequences_that_live_when_the_server_is_disturbed_are_counted() {
+    let begins = EventKind::Disturbed(Disturbance::Begins);
+    let live = (Claim::LiveWhenDisturbed, 1);
+    story().step(0, "START").tell(0, &begins).assert(&[live]);
+    story().step(0, "START").tell(0, &EventKind::Disturbed(Disturbance::InstanceFails)).assert(&[live]);
+    story().step(0, "START").tell(0, &EventKind::Disturbed(Disturbance::IsOver)).assert(&[]);
+    story().step(0, "START").step(0, "END").tell(0, &begins).assert(&[]);
+    story().step(0, "START").wait(1000).tell(0, &begins).assert(&[]);
+    // Nothing of it was answered: the server may not have it.
+    story().send(0, "START").tell(0, &begins).assert(&[]);
+}
+
+#[test]
+fn steps_count_that_go_on_rightly_after_another_model_was_loaded() {
+    let loaded = |flags: [&str; 2], outcome| {
+        let mut story = story();
+        story.step(0, flags[0]).loads += 1;
+        story.send(0, flags[1]).settle(0, 1, outcome, None, outcome == Outcome::Completed);
+        story.step(0, "START").claims.of(Claim::LivedThroughALoad)
+    };
+    assert_eq!(loaded(["START", ""], Outcome::Completed), 1);
+    assert_eq!(loaded(["START", "END"], Outcome::Completed), 1);
+    assert_eq!(loaded(["START", ""], Outcome::Rejected), 0);
+    assert_eq!(loaded(["START END", "START"], Outcome::Completed), 0, "another sequence");
+    story().step(0, "START").step(0, "").assert(&[]);
 }
 
 #[test]
