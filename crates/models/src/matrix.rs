@@ -15,8 +15,9 @@ use workload::arithmetic::{Arithmetic, Formula};
 /// The most slots that a model may have, as the reference server has it.
 const SLOTS_MAX: u64 = 1 << 16;
 /// What configurations say of models, so that nobody else may.
-const OWN: [&str; 8] = [
+const OWN: [&str; 9] = [
     "execute_delay_ms",
+    "sequence_stress_calls",
     "sequence_stress_controls",
     Formula::PARAMETER,
     Arithmetic::INITIAL_STATE,
