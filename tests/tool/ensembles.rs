@@ -155,6 +155,24 @@ fn a_sum_of_sums_is_judged_by_golden_outputs() {
 }
 
 #[test]
+fn strategy_and_instances_of_a_model_with_steps_are_not_changed() {
+    let text = "phase = [{ name = 'more', server = 'more-instances' }]\n\
+        population = [{ name = 'all', phase = 'more', load = { workers = 1, iterations = 1 } }]";
+    let _simulation = Simulation::begin();
+    let server = server(None);
+    for (model, says) in [
+        (TWO, "model 'ensemble_two_sequence_int32' is an ensemble, and its steps have strategy and instances"),
+        (
+            CALLS,
+            "model 'bls_sequence_int32' calls 'bls_sequence_int32_called', which has strategy and instances of its own",
+        ),
+    ] {
+        let error = run_alone(Setup::new(on(&server, model, text), Seed(1))).expect_err("it cannot be").to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
 fn an_ensemble_says_which_step_rejects_a_request() {
     let server = server(None);
     let rejection = runs::runtime().block_on(async {
