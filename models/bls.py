@@ -3,6 +3,8 @@
 Served by Triton's Python backend, through its Business Logic Scripting (BLS). The other model gets the request's inputs, correlation ID,
 START and END, and the request's time limit. The requests of one batch, each of another sequence, are passed on at the same time.
 
+A slot of the batch that has no request (READY is 0) has no correlation ID: it is not passed on.
+
 An error of the other model gets the name of this model in front, in the words in which the server does that for a step of an ensemble.
 
 Configuration parameters:
@@ -55,6 +57,8 @@ class TritonPythonModel:
 
     async def passed_on(self, request):
         """What the other model answers to a request."""
+        if not request.correlation_id():
+            return pb_utils.InferenceResponse(output_tensors=[])
         inputs = [pb_utils.get_input_tensor_by_name(request, name) for name in self.inputs]
         call = pb_utils.InferenceRequest(
             model_name=self.calls,

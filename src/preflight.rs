@@ -465,7 +465,7 @@ fn controls(
         )));
     }
     // With another strategy there may be another number of slots.
-    let slots = settings.ensemble.as_ref().map_or(Some(settings.slots), |ensemble| ensemble.told_slots);
+    let slots = settings.chain.as_ref().map_or(Some(settings.slots), |chain| chain.told_slots);
     let slots = slots.filter(|_| !scenario.phases.iter().any(Phase::changes_model));
     Some(Controls { output: name.clone(), shape, told: settings.told, slots })
 }

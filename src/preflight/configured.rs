@@ -6,12 +6,13 @@ use super::Hints;
 use crate::preflight::Note;
 use wire::transport::Configuration;
 use workload::{
-    model::{Model, Settings, SlotRange, Strategy, ToldIds, Turn},
+    model::{Link, Model, Settings, SlotRange, Strategy, ToldIds, Turn},
     scenario::{Scenario, ServerAction},
 };
 
-/// Why sequences of one ID may cross in an ensemble.
+/// Why sequences of one ID may cross in an ensemble, and in a model that calls another.
 pub(super) const OF_SEVERAL: &str = "the model is an ensemble of several sequence models";
+pub(super) const CALLS_ANOTHER: &str = "the model calls another sequence model";
 
 /// The model's scheduling: what its configuration tells, or else the command line. Its tensors and what it computes are not known here.
 pub(super) fn configured(
@@ -28,27 +29,36 @@ pub(super) fn configured(
 
 fn from_settings(name: &str, settings: &Settings, hints: Hints, notes: &mut Vec<Note>) -> Result<Model, String> {
     let Some(strategy) = settings.strategy else {
-        let of =
-            if settings.ensemble.is_some() { "the configuration of any of its steps" } else { "its configuration" };
+        let is_ensemble = settings.link() == Some(Link::Ensemble);
+        let of = if is_ensemble { "the configuration of any of its steps" } else { "its configuration" };
         return Err(format!("model '{name}' has no sequence batching in {of}, so there is nothing to test"));
     };
-    if settings.iterative && settings.ensemble.is_some() {
-        return Err(format!("model '{name}' is an ensemble with an iterative step, which this tool cannot test"));
+    if let Some(link) = settings.link().filter(|_| settings.iterative) {
+        let what = match link {
+            Link::Ensemble => "is an ensemble with an iterative step",
+            Link::Call => "calls another model, and one of them is iterative",
+        };
+        return Err(format!("model '{name}' {what}, which this tool cannot test"));
     }
     let hints = Hints { formula: None, initial_state: None, responses: None, ..hints };
     notes.extend(Note::not_used(&hints));
+    let steps = |link: Link| {
+        let chain = settings.chain.as_ref().filter(|chain| chain.link == link);
+        chain.map(|chain| chain.steps.clone()).unwrap_or_default()
+    };
     Ok(Model {
         name: name.to_owned(),
         strategy: Some(strategy),
         slots: Some(settings.slots),
-        // An ensemble counts each request as an execution of its own.
-        batching: settings.ensemble.is_none().then_some(settings.batching),
+        // An ensemble counts each request as an execution of its own, and a model that calls waits for the batches of another.
+        batching: settings.chain.is_none().then_some(settings.batching),
         idle_limit: Some(settings.idle_limit),
         execution: Duration::from_millis(settings.execution_ms()),
         turn: turn(settings),
         told_ids: settings.told_ids,
         batches: settings.batches,
-        steps: settings.ensemble.as_ref().map(|ensemble| ensemble.steps.clone()).unwrap_or_default(),
+        steps: steps(Link::Ensemble),
+        calls: steps(Link::Call).into_iter().next(),
         mixes_pipelined: mixes_pipelined(settings).map(Cow::Borrowed),
         keeps_count: settings.keeps_count,
         ..Model::default()
@@ -105,7 +115,7 @@ fn turn(settings: &Settings) -> Turn {
     Turn {
         executions_before: settings.slots.div_ceil(settings.batching.executed_at_once().max(1)).saturating_sub(1),
         queue_delay: settings.queue_delay,
-        between_models: settings.ensemble.as_ref().map(|ensemble| ensemble.further_idle).unwrap_or_default(),
+        between_models: settings.further_idle(),
     }
 }
 
@@ -120,7 +130,9 @@ fn mixes_pipelined(settings: &Settings) -> Option<&'static str> {
     match settings.strategy {
         _ if settings.iterative => Some("the model is iterative"),
         // The END of one in a slot of the first model and the START of the next in another may reach the second model in any order.
-        _ if settings.ensemble.as_ref().is_some_and(|ensemble| ensemble.batchers > 1) => Some(OF_SEVERAL),
+        _ if settings.batchers() > 1 => {
+            Some(if settings.link() == Some(Link::Call) { CALLS_ANOTHER } else { OF_SEVERAL })
+        }
         _ if settings.implicit_state => None,
         Some(Strategy::Oldest) => Some("the model is Oldest without implicit state"),
         _ if settings.told_ids != ToldIds::None => Some("the model is told correlation IDs and has no implicit state"),

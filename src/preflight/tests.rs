@@ -56,7 +56,7 @@ fn settings(parameters: &[(&str, &str)]) -> Settings {
         decoupled: false,
         iterative: false,
         parameters: parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
-        ensemble: None,
+        chain: None,
     }
 }
 

@@ -43,7 +43,7 @@ pub enum Accounting {
     },
 }
 
-/// Requests that failed, or whose response never came.
+/// Requests that failed, or whose response never came; of a model that calls another one also those that were rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unheard {
     /// How many there were.
@@ -169,17 +169,21 @@ async fn wait_until_settled(client: &Client, model: &str, limit: Duration, settl
 /// What a correct server counts. Rejected requests are in no count, but those that waited for too long, which may count as failures.
 fn bounds(counts: &Counts, model: &Model) -> CountBounds {
     let Counts { completed, rejected, failed, expired, indeterminate, .. } = *counts;
-    let fail_max = match (model.arithmetic.answers.are_iterative(), model.steps.is_empty()) {
+    let fail_max = if model.arithmetic.answers.are_iterative() {
         // The server's own END of a request that is a whole sequence is a failure to it.
-        (true, _) => failed + expired + indeterminate + completed,
-        (false, true) => failed + expired + indeterminate,
+        failed + expired + indeterminate + completed
+    } else if model.steps.is_empty() {
+        failed + expired + indeterminate
+    } else {
         // To an ensemble each rejection by a step is a failure. tritonserver counts each failure twice since 24.08.
-        (false, false) => 2 * (failed + rejected + indeterminate),
+        2 * (failed + rejected + indeterminate)
     };
+    // The model executes what the model that it calls rejects, and counts it as a success.
+    let rejected_by_called = if model.calls.is_some() { rejected } else { 0 };
     CountBounds {
         success_min: completed,
         // A request that the model itself answers with an error counts as a success, or as a failure.
-        success_max: completed + failed + indeterminate,
+        success_max: completed + failed + indeterminate + rejected_by_called,
         fail_max,
     }
 }
@@ -338,6 +342,19 @@ mod tests {
         let agrees =
             |fail| matches!(judge(rose(10, 10, fail), bounds(&counts(10, 1, 0), &model)), Accounting::Agrees { .. });
         assert_eq!([0, 4, 8, 9].map(agrees), [true, true, true, false]);
+    }
+
+    #[test]
+    fn a_model_that_calls_another_may_count_what_that_one_rejects_as_a_success() {
+        let model = Model { calls: Some("called".to_owned()), ..Model::default() };
+        let agrees = |success, fail| {
+            let judged = judge(rose(success, success, fail), bounds(&counts(10, 0, 0), &model));
+            matches!(judged, Accounting::Agrees { .. })
+        };
+        assert_eq!(
+            [(9, 0), (10, 0), (13, 0), (14, 0), (10, 1)].map(|(success, fail)| agrees(success, fail)),
+            [false, true, true, false, false]
+        );
     }
 
     #[test]

@@ -248,10 +248,8 @@ impl Hands {
                 Some(action) if action.loads() && before.is_none() => {
                     let why = |error| cannot(format!("it loads the model anew, and that fails: {error}; {EXPLICIT}"));
                     let configuration = client.configuration(&model).await.map_err(why)?;
-                    if !configuration.steps().is_empty() && scenario.phases.iter().any(Phase::changes_model) {
-                        return Err(cannot(format!(
-                            "model '{model}' is an ensemble, and its steps have strategy and instances"
-                        )));
+                    if scenario.phases.iter().any(Phase::changes_model) {
+                        may_change(&model, &configuration).map_err(cannot)?;
                     }
                     client.load(&model, &configuration).await.map_err(why)?;
                     before = Some(configuration);
@@ -370,6 +368,15 @@ impl Hands {
     }
 }
 
+/// Makes sure that strategy and instances of a model are its own alone.
+fn may_change(model: &str, configuration: &Configuration) -> Result<(), String> {
+    match configuration.calls() {
+        Some(called) => Err(format!("model '{model}' calls '{called}', which has strategy and instances of its own")),
+        None if configuration.steps().is_empty() => Ok(()),
+        None => Err(format!("model '{model}' is an ensemble, and its steps have strategy and instances")),
+    }
+}
+
 /// How the other models are configured that a scenario unloads and loads. Each is unloaded and loaded once, as a trial.
 async fn others(client: &Client, scenario: &Scenario) -> Result<BTreeMap<String, Configuration>, String> {
     let mut others = BTreeMap::new();
@@ -379,8 +386,9 @@ async fn others(client: &Client, scenario: &Scenario) -> Result<BTreeMap<String,
         let unreadable = |model: &str, error| cannot(format!("model '{model}' cannot be loaded anew: {error}"));
         let target = &scenario.target.model;
         let tested = client.configuration(target).await.map_err(|error| unreadable(target, error))?;
-        if tested.steps().iter().any(|step| step.model_name == *other) {
-            return Err(cannot(format!("model '{other}' is a step of '{target}'")));
+        if tested.needs().any(|needed| needed == other) {
+            let what = if tested.calls().is_some() { "is called by" } else { "is a step of" };
+            return Err(cannot(format!("model '{other}' {what} '{target}'")));
         }
         let configuration = client.configuration(other).await.map_err(|error| unreadable(other, error))?;
         exchange(client, other, &configuration).await.map_err(|why| cannot(format!("{why}; {EXPLICIT}")))?;

@@ -1,4 +1,5 @@
-//! Ensembles, whose steps are sequence models: they are tested as any model, and what their steps do wrong is found.
+//! Ensembles, whose steps are sequence models, and models that call such: they are tested as any model, and what their steps do wrong is
+//! found.
 
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
@@ -14,13 +15,19 @@ use sequence_stress::{
     probe::Accounting,
     run::{RunResult, Setup},
 };
-use wire::{proto::grpc_inference_service_client::GrpcInferenceServiceClient, simulation::Simulation};
+use wire::{
+    proto::{ModelStatisticsRequest, grpc_inference_service_client::GrpcInferenceServiceClient},
+    simulation::Simulation,
+};
 use workload::{inputs::Options, scenario::Scenario, seed::Seed};
 
 const ONE: &str = "ensemble_sequence_int32";
 const OLDEST: &str = "ensemble_oldest_sequence_int32";
 const TWO: &str = "ensemble_two_sequence_int32";
 const SUMS: &str = "ensemble_sums_float32";
+/// Models that call another one.
+const CALLS: &str = "bls_sequence_int32";
+const CALLS_OLDEST: &str = "bls_oldest_sequence_int32";
 
 const LIMITS: &str = "limits = { lost_after_ms = 1000, step_ms = 2, settle_ms = 300, quiet_ms = 20, drain_ms = 1000, connect_ms = 2000 }";
 const ALL_KINDS: &str = "claims = {}\nload = { workers = 4, iterations = 25 }\nlength.max = 20\n\
@@ -57,7 +64,7 @@ fn run(model: &str, fault: Option<&str>, text: &str, seed: u64) -> RunResult {
 
 #[test]
 fn a_correct_ensemble_is_not_accused_in_ten_seeds() {
-    for model in [ONE, OLDEST, TWO] {
+    for model in [ONE, OLDEST, TWO, CALLS, CALLS_OLDEST] {
         for (seed, text) in (0..10).zip([ALL_KINDS, CUTS].into_iter().cycle()) {
             let result = run(model, None, text, seed);
             assert_eq!(result.violations, [], "{model}, seed {seed}");
@@ -79,6 +86,17 @@ fn what_is_known_of_an_ensemble_is_what_is_scarcest_in_its_steps() {
 }
 
 #[test]
+fn of_a_model_that_calls_another_the_scarcest_in_both_is_known() {
+    let model = run(CALLS_OLDEST, None, PLAIN, 1).preflight.model;
+    assert_eq!((model.calls.as_deref(), &*model.steps), (Some("bls_oldest_sequence_int32_called"), &[][..]));
+    assert_eq!((model.slots, model.idle_limit), (Some(4), Some(Duration::from_millis(500))));
+    assert_eq!((model.execution, model.turn.between_models), (Duration::from_millis(1), Duration::from_millis(500)));
+    assert_eq!(model.mixes_pipelined.as_deref(), Some("the model calls another sequence model"));
+    let controls = model.controls.expect("the called model says what it saw");
+    assert!(controls.told.end && controls.told.corrid_bits.is_some(), "{controls:?}");
+}
+
+#[test]
 fn what_a_step_does_wrong_is_found() {
     use ViolationKind::{SpuriousStartError, WrongControl, WrongSum};
     for (model, fault, kind) in [
@@ -87,11 +105,14 @@ fn what_a_step_does_wrong_is_found() {
         (TWO, "off-by-one:once@40", WrongSum),
         (TWO, "ensemble-loses-start:once@4", SpuriousStartError),
         (TWO, "ensemble-loses-end:once@4", WrongControl),
+        (CALLS_OLDEST, "bls-loses-start:once@4", SpuriousStartError),
+        (CALLS_OLDEST, "bls-loses-end:once@4", WrongControl),
     ] {
         for seed in 0..3 {
             let result = run(model, Some(fault), PLAIN, seed);
             let kinds: Vec<_> = result.violations.iter().map(|violation| violation.kind).collect();
             assert!(kinds.contains(&kind), "{model} {fault}, seed {seed}: {kinds:?}");
+            assert!(!kinds.contains(&ViolationKind::Statistics), "{model} {fault}, seed {seed}: {kinds:?}");
         }
     }
 }
@@ -134,6 +155,24 @@ fn a_sum_of_sums_is_judged_by_golden_outputs() {
 }
 
 #[test]
+fn strategy_and_instances_of_a_model_with_steps_are_not_changed() {
+    let text = "phase = [{ name = 'more', server = 'more-instances' }]\n\
+        population = [{ name = 'all', phase = 'more', load = { workers = 1, iterations = 1 } }]";
+    let _simulation = Simulation::begin();
+    let server = server(None);
+    for (model, says) in [
+        (TWO, "model 'ensemble_two_sequence_int32' is an ensemble, and its steps have strategy and instances"),
+        (
+            CALLS,
+            "model 'bls_sequence_int32' calls 'bls_sequence_int32_called', which has strategy and instances of its own",
+        ),
+    ] {
+        let error = run_alone(Setup::new(on(&server, model, text), Seed(1))).expect_err("it cannot be").to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
 fn an_ensemble_says_which_step_rejects_a_request() {
     let server = server(None);
     let rejection = runs::runtime().block_on(async {
@@ -144,4 +183,35 @@ fn an_ensemble_says_which_step_rejects_a_request() {
     let text = "in ensemble 'ensemble_two_sequence_int32', inference request for sequence 7 to model \
         'ensemble_two_sequence_int32_step1' must specify the START flag on the first request of the sequence";
     assert_eq!((rejection.code(), rejection.message()), (tonic::Code::InvalidArgument, text));
+}
+
+#[test]
+fn a_model_says_that_the_model_which_it_calls_rejects_a_request_and_counts_a_success() {
+    let server = server(None);
+    let infer = |model: &str, start, end| {
+        let request = step(model, 7, &[5], start, end);
+        runs::runtime().block_on(async {
+            let client = GrpcInferenceServiceClient::connect(format!("http://{}", server.address)).await;
+            client.expect("the server accepts connections").model_infer(request).await
+        })
+    };
+    let successes = || {
+        runs::runtime().block_on(async {
+            let client = GrpcInferenceServiceClient::connect(format!("http://{}", server.address)).await;
+            let asked = ModelStatisticsRequest { name: CALLS.to_owned(), version: String::new() };
+            let told = client.expect("the server accepts connections").model_statistics(asked).await;
+            let told = told.expect("it tells them").into_inner().model_stats.remove(0);
+            let counts = told.inference_stats.expect("it has counted");
+            (counts.success.expect("successes").count, counts.fail.map_or(0, |fail| fail.count))
+        })
+    };
+    infer(CALLS, true, false).expect("it is right");
+    // A step behind its back ends the sequence in the called model alone.
+    infer(&format!("{CALLS}_called"), false, true).expect("it is right");
+    let rejection = infer(CALLS, false, false).expect_err("the called model has no sequence");
+    let text = "in ensemble 'bls_sequence_int32', Model bls_sequence_int32_called - Error when running inference: inference request for \
+        sequence 7 to model 'bls_sequence_int32_called' must specify the START flag on the first request of the sequence";
+    assert_eq!((rejection.code(), rejection.message()), (tonic::Code::Internal, text));
+    // It has executed the request, and the called model has not.
+    assert_eq!(successes(), (2, 0));
 }

@@ -166,15 +166,18 @@ fn the_native_backend_is_unsafe_in_its_boundary_alone() {
 }
 
 #[test]
-fn the_native_models_faults_are_named_as_the_reference_servers() {
-    let table = include_str!("../../backend/src/fault.rs");
-    let (_, table) = table.split_once("\nfaults! {\n").expect("the table");
-    let (table, _) = table.split_once("\n}").expect("the table's end");
+fn the_real_servers_models_have_faults_of_the_reference_servers_names() {
+    let native = include_str!("../../backend/src/fault.rs");
+    let calling = include_str!("../../models/bls.py");
     let mut rows = 0;
-    for row in table.lines() {
-        let name = row.split('"').nth(1).unwrap_or_else(|| panic!("'{row}' has no name"));
-        assert!(Fault::named(name).is_some(), "the reference server has no '{name}'");
-        rows += 1;
+    for (text, begin) in [(native, "\nfaults! {\n"), (calling, "\nFAULTS = {\n")] {
+        let (_, table) = text.split_once(begin).expect("the table");
+        let (table, _) = table.split_once("\n}").expect("the table's end");
+        for row in table.lines() {
+            let name = row.split('"').nth(1).unwrap_or_else(|| panic!("'{row}' has no name"));
+            assert!(Fault::named(name).is_some(), "the reference server has no '{name}'");
+            rows += 1;
+        }
     }
     assert!(rows > 30, "only {rows} faults were found");
 }

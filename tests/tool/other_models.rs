@@ -70,6 +70,7 @@ fn only_another_model_that_is_there_can_be_loaded_beside_the_run() {
             "ensemble_two_sequence_int32_step2",
             "is a step of 'ensemble_two_sequence_int32'",
         ),
+        ("bls_sequence_int32", "bls_sequence_int32_called", "is called by 'bls_sequence_int32'"),
     ] {
         let error = beside(&server, model, other, 1).expect_err("it cannot be").to_string();
         assert!(error.contains("phase 'others load' is not possible") && error.contains(says), "{error}");

@@ -10,7 +10,7 @@ use formats::networks;
 use super::{
     dtype::Dtype,
     family::StateTensor,
-    model::{INITIAL_FILE, Model, initial_file, step_name},
+    model::{INITIAL_FILE, Model, initial_file},
     options::{ControlType, CorridType, Extra, InitialState, ModelOptions},
 };
 use wire::proto::{
@@ -29,7 +29,7 @@ use wire::proto::{
 use workload::{
     answers::Answers,
     arithmetic::{Arithmetic, Formula},
-    model::Strategy,
+    model::{Chain, Strategy},
 };
 
 /// What configurations say in place of a formula where there is none.
@@ -40,8 +40,8 @@ const SEEN_ELEMENTS: i64 = 5;
 /// The tensors of an ensemble and of each of its steps.
 const INPUT: &str = "INPUT";
 const OUTPUT: &str = "OUTPUT";
-/// The parameters of an ensemble; all others are of its steps.
-const OF_ENSEMBLES: [&str; 3] = ["sequence_stress_controls", Formula::PARAMETER, Arithmetic::INITIAL_STATE];
+/// The parameters of a model with steps; all others are of its steps.
+const OF_THE_WHOLE: [&str; 3] = ["sequence_stress_controls", Formula::PARAMETER, Arithmetic::INITIAL_STATE];
 /// What echo models tell besides, each in an output of its own.
 const ECHOES: [(&str, DataType); 6] = [
     ("SAW_START", DataType::TypeInt32),
@@ -55,7 +55,22 @@ const ECHOES: [(&str, DataType); 6] = [
 impl Model<'_> {
     /// Its configuration.
     pub fn config(&self) -> ModelConfig {
-        if self.form.family.is_ensemble() { self.ensemble() } else { self.own_config() }
+        match self.form.family {
+            family if family.is_ensemble() => self.ensemble(),
+            family if family.has_steps() => self.calling(),
+            _ => self.own_config(),
+        }
+    }
+
+    /// The configuration of a program that calls another model, with the same tensors and sequence batcher as that one.
+    fn calling(&self) -> ModelConfig {
+        let own = self.own_config();
+        let parameter = |value: &str| ModelParameter { string_value: value.to_owned() };
+        let mut parameters = of_the_whole(own.parameters);
+        parameters.insert(Chain::CALLS.to_owned(), parameter(&self.step_name(1)));
+        let given = self.options.parameters.iter().filter(|given| self.is_for_calling(given));
+        parameters.extend(given.map(|(name, value)| (name.clone(), parameter(value))));
+        ModelConfig { backend: self.run_by().traits().in_config.to_owned(), parameters, ..own }
     }
 
     /// The configuration of an ensemble: each step takes what the one before it gives, and the last one tells what it saw.
@@ -74,7 +89,7 @@ impl Model<'_> {
                 output_map.insert(SEEN.to_owned(), SEEN.to_owned());
             }
             Step {
-                model_name: step_name(&own.name, place),
+                model_name: self.step_name(place),
                 model_version: -1,
                 input_map: [(first.to_owned(), between(place - 1))].into(),
                 output_map,
@@ -82,8 +97,7 @@ impl Model<'_> {
             }
         };
         let steps = (1..=count).map(step).collect();
-        let mut parameters = own.parameters;
-        parameters.retain(|name, _| OF_ENSEMBLES.contains(&name.as_str()));
+        let parameters = of_the_whole(own.parameters);
         ModelConfig {
             platform: "ensemble".to_owned(),
             backend: String::new(),
@@ -143,11 +157,17 @@ impl Model<'_> {
                 .collect(),
             ..Default::default()
         };
-        // Those of an ensemble are its steps'.
-        let extras = options.extras.iter().filter(|_| !form.family.is_ensemble());
+        // Those of a model with steps are its steps'.
+        let extras = options.extras.iter().filter(|_| !form.family.has_steps());
         extras.for_each(|extra| add(&mut config, *extra));
         config
     }
+}
+
+/// The parameters of a model with steps, of those that a model without them would have.
+fn of_the_whole(mut parameters: HashMap<String, ModelParameter>) -> HashMap<String, ModelParameter> {
+    parameters.retain(|name, _| OF_THE_WHOLE.contains(&name.as_str()));
+    parameters
 }
 
 /// The resource that the instances of a model with a rate limiter share, and what the server's samples of requests are called.

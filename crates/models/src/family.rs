@@ -31,8 +31,11 @@ pub(super) struct Traits {
     pub(super) copies: bool,
     /// What is computed where that is no formula; the server keeps the state then.
     pub(super) network: Option<Network>,
-    /// Of an ensemble, the families of its steps, each of which takes what the one before it gives.
+    /// Of an ensemble, the families of its steps, each of which takes what the one before it gives; of a program that calls another
+    /// model, that model's.
     pub(super) steps: &'static [Family],
+    /// Whether it is a program that calls another model.
+    pub(super) calls: bool,
 }
 
 /// One of several states: what the server gives, what it gets back, and the size and type of both.
@@ -99,6 +102,7 @@ const PLAIN: Traits = Traits {
     copies: false,
     network: None,
     steps: &[],
+    calls: false,
 };
 const OLDEST: Traits = Traits { strategy: Some(Strategy::Oldest), ..PLAIN };
 const DYNA: Traits = Traits { is_dyna: true, ..OLDEST };
@@ -197,6 +201,10 @@ workload::table! {
         /// An ensemble of two models, each of which has a sum by slot: the second adds up the sums that the first gives.
         EnsembleSums = "ensemble_sums",
             Traits { word: "ensemble_sums", steps: &[Family::Sequence, Family::Sequence], ..PLAIN };
+        /// A model that calls another for each request, which has the running sum by slot.
+        Bls = "bls", Traits { word: "bls", steps: &[Family::Sequence], calls: true, ..PLAIN };
+        /// The same; the other one has the running sum by CORRID.
+        BlsOldest = "bls_oldest", Traits { word: "bls_oldest", steps: &[Family::Oldest], calls: true, ..OLDEST };
     }
 }
 
@@ -217,7 +225,12 @@ impl Family {
     }
 
     /// Whether its models are ensembles.
-    pub fn is_ensemble(self) -> bool {
+    pub(super) fn is_ensemble(self) -> bool {
+        self.has_steps() && !self.row().calls
+    }
+
+    /// Whether its models hand their requests to other ones, which keep the state.
+    pub(super) fn has_steps(self) -> bool {
         !self.row().steps.is_empty()
     }
 

@@ -15,8 +15,9 @@ use workload::arithmetic::{Arithmetic, Formula};
 /// The most slots that a model may have, as the reference server has it.
 const SLOTS_MAX: u64 = 1 << 16;
 /// What configurations say of models, so that nobody else may.
-const OWN: [&str; 8] = [
+const OWN: [&str; 9] = [
     "execute_delay_ms",
+    "sequence_stress_calls",
     "sequence_stress_controls",
     Formula::PARAMETER,
     Arithmetic::INITIAL_STATE,
@@ -239,6 +240,32 @@ parameters { key: "sequence_stress_formula" value { string_value: "none" } }
         }
         let rejection = native(Family::Sequence, &options).make().expect_err("it is Direct");
         assert_eq!(rejection, "there is no such model: native: preserve-ordering is a part of Oldest");
+    }
+
+    #[test]
+    fn a_model_that_calls_another_has_the_program_and_its_own_faults() {
+        let made = |fault: &str| {
+            let parameters = vec![("fault".to_owned(), fault.to_owned()), ("other".to_owned(), "one".to_owned())];
+            let options = Options { parameters, ..Options::default() };
+            let matrix = Matrix { backends: vec![Backend::Native], options, ..matrix(&[Family::BlsOldest]) };
+            matrix.make().expect("there is one").models
+        };
+        let [calling, called] = &made("bls-loses-end:once@5")[..] else { panic!("two models") };
+        assert_eq!((&*calling.name, calling.backend), ("bls_oldest_sequence_int32", Backend::Python));
+        assert_eq!((&*called.name, called.backend), ("bls_oldest_sequence_int32_called", Backend::Native));
+        let names: Vec<_> = calling.files.iter().map(|file| &*file.name).collect();
+        assert_eq!(names, ["config.pbtxt", "1/model.py"]);
+        let parameter = |name: &str, value: &str| format!("key: \"{name}\" value {{ string_value: \"{value}\" }}");
+        let of_calling = [parameter("sequence_stress_calls", &called.name), parameter("fault", "bls-loses-end:once@5")];
+        for text in &of_calling {
+            assert!(config(calling).contains(text) && !config(called).contains(text), "{text}");
+        }
+        let of_called = [parameter("execute_delay_ms", "3"), parameter("other", "one")];
+        assert!(of_called.iter().all(|text| config(called).contains(text) && !config(calling).contains(text)));
+        // A fault of the called model is not one of the calling model.
+        let [calling, called] = &made("reset-state")[..] else { panic!("two models") };
+        let fault = parameter("fault", "reset-state");
+        assert!(config(called).contains(&fault) && !config(calling).contains(&fault));
     }
 
     #[test]

@@ -22,6 +22,7 @@ use workload::{arithmetic::Formula, model::Strategy, number::Number};
 
 /// What runs on Triton's Python backend.
 const PROGRAM: &[u8] = include_bytes!("../../../models/accumulator.py");
+const CALLING_PROGRAM: &[u8] = include_bytes!("../../../models/bls.py");
 /// What the files of initial states are called.
 pub(super) const INITIAL_FILE: &str = "thousand";
 /// What the file of the state at a place of the configuration is called.
@@ -70,8 +71,8 @@ impl<'a> Model<'a> {
         if form.variable && self.backend.is_program() && !traits.is_implicit {
             return Err("they take any number of elements without --variable".to_owned());
         }
-        if form.family.is_ensemble() && form.initial != InitialState::None {
-            return Err("ensembles keep no state: their steps do".to_owned());
+        if form.family.has_steps() && form.initial != InitialState::None {
+            return Err("they keep no state: the models do that they hand their requests to".to_owned());
         }
         if self.backend == Backend::Openvino && matches!(self.dtype, Dtype::Int64 | Dtype::Uint64 | Dtype::Float64) {
             return Err(
@@ -247,19 +248,37 @@ impl<'a> Model<'a> {
         formulas::graph(formula, &options)
     }
 
-    /// What is made of each model that an ensemble is of, under the name that the ensemble's configuration has for it; of other models
-    /// nothing.
+    /// What is made of each model that an ensemble is of, or that a program calls, under the name that its configuration has for it; of
+    /// other models nothing.
     ///
     /// # Errors
     /// Why there is no such model.
     pub fn each_step<R>(&self, make: impl Fn(&Model<'_>, String) -> Result<R, String>) -> Result<Vec<R>, String> {
         let steps = self.form.family.traits().steps.iter().zip(1..);
+        let mut options = self.options.clone();
+        options.parameters.retain(|parameter| !self.is_for_calling(parameter));
         let each = steps.map(|(family, place)| {
             let form = Form { family: *family, ..self.form.clone() };
-            let step = Model::new(self.backend, self.dtype, &form, self.options)?;
-            make(&step, step_name(&self.name(), place))
+            let step = Model::new(self.backend, self.dtype, &form, &options)?;
+            make(&step, self.step_name(place))
         });
         each.collect()
+    }
+
+    /// What the model of its step at a place, counted from 1, is called.
+    pub(super) fn step_name(&self, place: usize) -> String {
+        let name = self.name();
+        if self.form.family.traits().calls { format!("{name}_called") } else { format!("{name}_step{place}") }
+    }
+
+    /// Whether a parameter that is given for the configurations is for a program that calls another model, and not for that one.
+    pub(super) fn is_for_calling(&self, (name, value): &(String, String)) -> bool {
+        self.form.family.traits().calls && name == "fault" && value.starts_with(CALLING_FAULTS)
+    }
+
+    /// The backend that runs it.
+    pub(super) fn run_by(&self) -> Backend {
+        if self.form.family.traits().calls { Backend::Python } else { self.backend }
     }
 
     /// The configurations of all that it is made of, its own first.
@@ -283,10 +302,14 @@ impl<'a> Model<'a> {
     pub(super) fn files_as(&self, model: String) -> Result<Vec<File>, String> {
         let config = |note: String| note + &text::print(&ModelConfig { name: model, ..self.config() });
         let configuration = |note| File { name: CONFIGURATION.to_owned(), bytes: config(note).into_bytes() };
-        if self.form.family.is_ensemble() {
-            return Ok(vec![configuration(String::new())]);
-        }
         let mut files = Vec::new();
+        if self.form.family.has_steps() {
+            files.push(configuration(String::new()));
+            if self.form.family.traits().calls {
+                files.push(File { name: format!("{VERSION}/model.py"), bytes: CALLING_PROGRAM.to_vec() });
+            }
+            return Ok(files);
+        }
         let mut add = |name: String, bytes| files.push(File { name, bytes });
         let mut note = String::new();
         if let Some(format) = self.backend.traits().format {
@@ -310,11 +333,8 @@ impl<'a> Model<'a> {
     }
 }
 
-/// What the model of an ensemble's step is called.
-pub(super) fn step_name(ensemble: &str, place: usize) -> String {
-    format!("{ensemble}_step{place}")
-}
-
+/// What the names of the faults of a program that calls another model begin with.
+const CALLING_FAULTS: &str = "bls-";
 /// What a configuration's file is called.
 pub(super) const CONFIGURATION: &str = "config.pbtxt";
 /// The one version of each model, and the folder of its files.

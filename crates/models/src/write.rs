@@ -34,10 +34,10 @@ pub struct Written {
 
 impl Written {
     pub(super) fn new(model: &Model<'_>, files: Vec<File>) -> Self {
-        Self { name: model.name(), backend: model.backend, formula: model.formula, strategy: model.strategy, files }
+        Self { name: model.name(), backend: model.run_by(), formula: model.formula, strategy: model.strategy, files }
     }
 
-    /// What an ensemble consists of besides its own configuration.
+    /// The models that a model hands its requests to.
     pub(super) fn steps(model: &Model<'_>) -> Result<Vec<Self>, String> {
         model.each_step(|step, name| {
             let files = step.files_as(name.clone())?;

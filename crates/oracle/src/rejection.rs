@@ -1,6 +1,6 @@
 //! Why a request is rejected, and the codes that are told with it.
 
-use super::{Evidence, ViolationKind, Words};
+use super::{Evidence, ViolationKind, Words, words};
 use workload::{
     event::Code,
     sequence::{Flaw, Step},
@@ -18,6 +18,8 @@ pub(super) enum Reason {
     Unavailable,
     /// It cannot be read.
     Unreadable,
+    /// A model rejected it that the tested one calls.
+    Called,
 }
 
 impl Reason {
@@ -52,7 +54,7 @@ impl Reason {
             Self::NotFound => (5, 404),
             Self::TooMuch => (12, 501),
             Self::Unavailable => (14, 503),
-            Self::Unreadable => (13, 500),
+            Self::Unreadable | Self::Called => (13, 500),
         };
         match like {
             Code::Grpc(_) => Code::Grpc(grpc),
@@ -72,6 +74,7 @@ impl super::observation::Observation<'_> {
         text: &str,
     ) {
         let Some(seen) = code else { return };
+        let reason = if words::are_of_a_called_model(text) { Reason::Called } else { reason };
         let expected = reason.code(seen);
         if seen != expected && self.rules.words == Words::Unknown {
             self.was_in_other_words(of, format!("{seen}: {text}"));

@@ -19,7 +19,8 @@ static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
             && !form.single_buffer
             && form.initial != InitialState::File { data: None }
     };
-    Form::of_tester().into_iter().filter(is_served).collect()
+    let calling = [Family::Bls, Family::BlsOldest].map(Form::of);
+    Form::of_tester().into_iter().filter(is_served).chain(calling).collect()
 });
 
 /// The names of those that add up.

@@ -13,21 +13,25 @@ use tonic::Status;
 use super::{
     execution::{Inputs, Ticket, Wants},
     fault::{Fault, Faults},
+    model::Outputs,
     repository::Repository,
     scheduler::{Moment, Request},
     served::{Answers, Asked, Reply, Served},
-    spec::EnsembleStep,
+    spec::{EnsembleStep, Spec},
     tensor::{Datatype, Tensor},
 };
 use wire::proto::ModelInferResponse;
 
-/// Hands a request to a model's scheduler; of an ensemble to that of its first step.
+/// Hands a request to a model's scheduler; of an ensemble to that of its first step. A model that calls another gets to know that one.
 ///
 /// # Errors
 /// When it is rejected at once; nothing else is then said of it.
 pub(super) fn enter(repository: &Repository, model: &Arc<Served>, mut request: Asked) -> Result<(), Status> {
     let spec = model.spec();
     if spec.steps.is_empty() {
+        if let Some(called) = &spec.parameters.calls {
+            model.may_call(repository.find(called, "").map_err(|failure| of_ensemble(&model.name, &failure))?);
+        }
         return model.submit(request);
     }
     // All are found before the first one begins, as the real server does it.
@@ -45,7 +49,7 @@ pub(super) fn enter(repository: &Repository, model: &Arc<Served>, mut request: A
 }
 
 /// A failure as an ensemble tells it.
-fn of_ensemble(name: &str, failure: &Status) -> Status {
+pub(super) fn of_ensemble(name: &str, failure: &Status) -> Status {
     Status::new(failure.code(), format!("in ensemble '{name}', {}", failure.message()))
 }
 
@@ -127,10 +131,9 @@ impl Passage {
     fn take(&self, response: ModelInferResponse) {
         let way = &mut *self.way.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(step) = &way.current else { return };
-        for (output, data) in response.outputs.into_iter().zip(response.raw_output_contents) {
-            let tensor = step.outputs.iter().find(|(its, _)| **its == *output.name).map(|(_, tensor)| tensor);
-            if let (Some(tensor), Some(datatype)) = (tensor, Datatype::named(&output.datatype)) {
-                way.tensors.insert(Arc::clone(tensor), Tensor { datatype, shape: output.shape, data });
+        for (name, tensor) in tensors(response) {
+            if let Some((_, its)) = step.outputs.iter().find(|(its, _)| **its == *name) {
+                way.tensors.insert(Arc::clone(its), tensor);
             }
         }
     }
@@ -140,15 +143,29 @@ impl Passage {
         let Some(request) = way.request.take() else { return };
         let tensors = std::mem::take(&mut way.tensors);
         drop(way);
-        let wants = request.payload.wants;
-        let spec = self.ensemble.spec();
-        let wanted = spec.outputs.iter().enumerate().filter(|(index, _)| wants.has(*index));
-        let outputs = wanted.map(|(_, output)| {
-            let tensor = tensors.get(&output.name).cloned();
-            let tensor = tensor.ok_or_else(|| Status::invalid_argument(format!("no step gave '{}'", output.name)))?;
-            Ok((Arc::clone(&output.name), tensor))
-        });
-        let outputs = failure.map_or_else(|| outputs.collect::<Result<_, _>>(), Err);
+        let outputs = failure.map_or_else(|| wanted(&self.ensemble.spec(), request.payload.wants, &tensors), Err);
         self.ensemble.passed(request, outputs.map_err(|failure| of_ensemble(&self.ensemble.name, &failure)));
     }
+}
+
+/// The tensors of a response, by name.
+pub(super) fn tensors(response: ModelInferResponse) -> impl Iterator<Item = (String, Tensor)> {
+    response.outputs.into_iter().zip(response.raw_output_contents).filter_map(|(output, data)| {
+        let datatype = Datatype::named(&output.datatype)?;
+        Some((output.name, Tensor { datatype, shape: output.shape, data }))
+    })
+}
+
+/// The outputs that are wanted of a model, of all tensors that there are.
+///
+/// # Errors
+/// When one of them is not there.
+pub(super) fn wanted(spec: &Spec, wants: Wants, tensors: &BTreeMap<Arc<str>, Tensor>) -> Result<Outputs, Status> {
+    let wanted = spec.outputs.iter().enumerate().filter(|(index, _)| wants.has(*index));
+    let each = wanted.map(|(_, output)| {
+        let tensor = tensors.get(&output.name).cloned();
+        let tensor = tensor.ok_or_else(|| Status::invalid_argument(format!("no step gave '{}'", output.name)))?;
+        Ok((Arc::clone(&output.name), tensor))
+    });
+    each.collect()
 }

@@ -174,6 +174,10 @@ workload::table! {
         EnsembleLosesStart = "ensemble-loses-start", Row("ensemble", "wrong START signal", "core#369, core#373");
         /// an END reaches the second model of an ensemble without the flag
         EnsembleLosesEnd = "ensemble-loses-end", Row("ensemble", "wrong END signal", "core#369, core#373");
+        /// a START reaches the model that another one calls without the flag
+        BlsLosesStart = "bls-loses-start", Row("ensemble", "wrong START signal", "");
+        /// an END reaches the model that another one calls without the flag
+        BlsLosesEnd = "bls-loses-end", Row("ensemble", "wrong END signal", "");
         /// a model that is loaded resets the states of another model, which is being used
         LoadResetsOthers = "load-resets-others", Row("server", "wrong sum", "");
         /// of a correlation ID that is a number the lower 32 bits are looked at alone

@@ -181,6 +181,7 @@ fn served(spec: &Spec) -> String {
         let steps: Vec<_> = spec.steps.iter().map(|step| step.model.as_str()).collect();
         return format!("{}: ensemble of {}", spec.config.name, steps.join(" and "));
     }
+    let calls = spec.parameters.calls.as_ref().map(|called| format!(", calls {called}")).unwrap_or_default();
     let strategy = match &spec.settings.strategy {
         Strategy::Direct { .. } => "Direct",
         Strategy::Oldest { .. } => "Oldest",
@@ -192,7 +193,7 @@ fn served(spec: &Spec) -> String {
     };
     let formula = spec.parameters.formula;
     let of = if formula.is_sum() { format!(" of {}", spec.datatype()) } else { String::new() };
-    format!("{}: {}{of}, {strategy}{state}", spec.config.name, formula.name())
+    format!("{}: {}{of}, {strategy}{state}{calls}", spec.config.name, formula.name())
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ const EXECUTION: &str = "execute_delay_ms";
 const FORMULA: &str = "sequence_stress_formula";
 /// The output in which the model says what it saw of a request.
 pub(super) const CONTROLS: &str = "sequence_stress_controls";
+/// The model that the model calls for each request.
+const CALLS: &str = "sequence_stress_calls";
 /// What the weights of a model without a formula are drawn from.
 const SEED: &str = "sequence_stress_seed";
 /// By what part of itself a number of a row changes with the rows of its batch and its place among them.
@@ -109,6 +111,8 @@ pub(super) enum AtEnd {
 #[derive(Clone, Debug)]
 pub(super) struct Parameters {
     pub(super) formula: Formula,
+    /// The model that computes it, where this one calls another.
+    pub(super) calls: Option<String>,
     pub(super) execution: Duration,
     /// A step that would add this is answered with an error, and changes nothing.
     pub(super) error_on: Option<Number>,
@@ -144,6 +148,7 @@ impl Parameters {
         };
         Ok(Self {
             formula,
+            calls: calls(config)?,
             execution: execution(config)?,
             error_on: number(ERROR)?,
             initial: number(INITIAL)?,
@@ -163,6 +168,7 @@ impl Parameters {
     pub(super) fn of_ensemble() -> Self {
         Self {
             formula: Formula::sum(false, false),
+            calls: None,
             execution: Duration::ZERO,
             error_on: None,
             initial: None,
@@ -174,6 +180,13 @@ impl Parameters {
             at_end: AtEnd::Nothing,
             iterations: 1,
         }
+    }
+}
+
+fn calls(config: &ModelConfig) -> Result<Option<String>, String> {
+    match text(config, CALLS) {
+        Some(called) if called == config.name => Err(format!("parameter '{CALLS}': model '{called}' calls itself")),
+        called => Ok(called.map(str::to_owned)),
     }
 }
 

@@ -147,24 +147,23 @@ impl Repository {
         let steps = self.load_alone(name, config)?;
         let problem = steps.iter().find_map(|step| {
             let loaded = self.load(step, None).map_err(|failure| failure.message().to_owned());
-            let is_ensemble = || self.steps_of(step).is_some_and(|steps| !steps.is_empty());
-            loaded
-                .err()
-                .or_else(|| is_ensemble().then(|| format!("its step '{step}' is an ensemble, which is not served")))
+            let has_steps = || self.steps_of(step).is_some_and(|steps| !steps.is_empty());
+            let nested = || format!("its step '{step}' is an ensemble or calls a model, which is not served");
+            loaded.err().or_else(|| has_steps().then(nested))
         });
         let Some(problem) = problem else { return Ok(()) };
         self.unload(name);
         Err(Status::invalid_argument(format!("load failed for model '{name}': {problem}")))
     }
 
-    /// The models that an ensemble needs; none where no such model is loaded.
+    /// The models that a model hands its requests to; none where no such model is loaded.
     fn steps_of(&self, name: &str) -> Option<Vec<String>> {
         let models = self.models();
-        let steps = &models.get(name)?.loaded.as_ref()?.spec.steps;
-        Some(steps.iter().map(|step| step.model.clone()).collect())
+        let spec = &models.get(name)?.loaded.as_ref()?.spec;
+        Some(spec.needs().cloned().collect())
     }
 
-    /// The same without the models that an ensemble needs, which it returns.
+    /// The same without the models that it hands its requests to, which it returns.
     fn load_alone(&self, name: &str, config: Option<&str>) -> Result<Vec<String>, Status> {
         let not_polled = || Status::internal(format!("failed to load '{name}', failed to poll from model repository"));
         let mut models = self.models_mut();
@@ -187,7 +186,7 @@ impl Repository {
         })?;
         spec.settings.hold_until = self.hold_until;
         let spec = Arc::new(spec);
-        let steps = spec.steps.iter().map(|step| step.model.clone()).collect();
+        let steps = spec.needs().cloned().collect();
         let served = entry.loaded.as_ref().and_then(|loaded| loaded.served.get());
         if !served.is_some_and(|served| served.resize(&spec)) {
             entry.unload();

@@ -1,5 +1,6 @@
 //! A model that is served: its scheduler, driven by the clock, and its instances, each a task.
 
+mod calling;
 mod instances;
 
 use std::{
@@ -74,6 +75,8 @@ impl Reply {
 pub(super) struct Served {
     pub(super) name: String,
     spec: RwLock<Arc<Spec>>,
+    /// The model that it calls, where it calls one and was asked for something.
+    called: RwLock<Option<Arc<Served>>>,
     faults: Arc<Faults>,
     tasks: Tasks,
     epoch: Instant,
@@ -133,6 +136,7 @@ impl Served {
         let served = Arc::new(Self {
             name: spec.config.name.clone(),
             spec: RwLock::new(Arc::clone(spec)),
+            called: RwLock::default(),
             faults: Arc::clone(faults),
             tasks: tasks.clone(),
             epoch: Instant::now(),

@@ -207,6 +207,11 @@ impl Spec {
         })
     }
 
+    /// The models that it hands its requests to.
+    pub(super) fn needs(&self) -> impl Iterator<Item = &String> {
+        self.steps.iter().map(|step| &step.model).chain(&self.parameters.calls)
+    }
+
     /// The type of the first input, which is the one that a sum is of.
     pub(super) fn datatype(&self) -> Datatype {
         self.inputs[0].datatype

@@ -1,18 +1,22 @@
 //! What is known of the model under test.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc, time::Duration};
+mod settings;
+
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{
     arithmetic::Arithmetic,
-    controls::{Controls, Told},
+    controls::Controls,
     inputs::{Sent, Values},
     number::Datatype,
     said::yes,
     tensor::{Shape, TensorSpec},
 };
+
+pub use settings::{Chain, ChainStep, Link, Settings};
 
 /// What the reference server calls itself in its metadata.
 pub const REFERENCE_SERVER: &str = "sequence-stress";
@@ -144,113 +148,6 @@ impl Statistics {
     }
 }
 
-/// What a model's configuration says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "a configuration has them side by side")]
-pub struct Settings {
-    /// The sequence batcher's strategy; none where the model has no sequence batcher.
-    pub strategy: Option<Strategy>,
-    /// How many sequences can have a slot at a time.
-    pub slots: u32,
-    /// How long a sequence may get no request before the server ends it.
-    pub idle_limit: Duration,
-    /// How requests are executed together.
-    pub batching: Batching,
-    /// How long the scheduler may hold a batch back for more requests.
-    pub queue_delay: Duration,
-    /// Whether the server keeps the state.
-    pub implicit_state: bool,
-    /// Whether the server keeps two states, of which one is the number of a sequence's steps.
-    pub keeps_count: bool,
-    /// As what the model is told correlation IDs, so that it may keep state by them.
-    pub told_ids: ToldIds,
-    /// The controls that it is told by.
-    pub told: Told,
-    /// Whether the model takes several requests at a time as a batch.
-    pub batches: bool,
-    /// Whether a request may get other than one response.
-    pub decoupled: bool,
-    /// Whether a request is a whole sequence, which the model has executed again until it is done.
-    pub iterative: bool,
-    /// The configuration's parameters.
-    pub parameters: BTreeMap<String, String>,
-    /// What it is of, where it is an ensemble.
-    pub ensemble: Option<Ensemble>,
-}
-
-/// What is known of an ensemble besides: its steps are models of their own.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ensemble {
-    /// The models of its steps.
-    pub steps: Vec<String>,
-    /// How many of them have a sequence batcher, each with slots, a backlog and an idle limit of its own.
-    pub batchers: u32,
-    /// The idle limits of all of them but one: for so long a sequence may wait besides, with a slot in one model, for a slot in the
-    /// next.
-    pub further_idle: Duration,
-    /// The slots of the model that says what it saw; none where none of them does.
-    pub told_slots: Option<u32>,
-}
-
-/// One step of an ensemble.
-#[derive(Clone, Debug)]
-pub struct EnsembleStep {
-    /// The name of its model.
-    pub model: String,
-    /// What the configuration of its model says.
-    pub settings: Settings,
-    /// Whether the output in which the ensemble says what a model saw is one of this step.
-    pub tells: bool,
-}
-
-impl Settings {
-    /// What is so of an ensemble whose own configuration says this: a sequence has a slot in each of its models, so what is scarcest
-    /// in one of them is so in the whole.
-    #[must_use]
-    pub fn with_steps(self, steps: &[EnsembleStep]) -> Self {
-        let batchers: Vec<_> = steps.iter().filter(|step| step.settings.strategy.is_some()).collect();
-        let of_all = || batchers.iter().map(|step| &step.settings);
-        let is_oldest = of_all().any(|its| its.strategy == Some(Strategy::Oldest));
-        let strategy = if is_oldest { Strategy::Oldest } else { Strategy::Direct };
-        let idle_limits = || of_all().map(|its| its.idle_limit);
-        let idle_limit = idle_limits().min();
-        let tells = steps.iter().find(|step| step.tells).map(|step| &step.settings);
-        let mut parameters = self.parameters;
-        let execution: u64 = steps.iter().map(|step| step.settings.execution_ms()).sum();
-        parameters.entry(EXECUTION_PARAMETER.to_owned()).or_insert_with(|| execution.to_string());
-        Self {
-            strategy: (!batchers.is_empty()).then_some(strategy),
-            slots: of_all().map(|its| its.slots).min().unwrap_or_default(),
-            idle_limit: idle_limit.unwrap_or(self.idle_limit),
-            // Its own statistics count each request as an execution.
-            batching: of_all().map(|its| its.batching).min_by_key(|its| its.executed_at_once()).unwrap_or_default(),
-            queue_delay: of_all().map(|its| its.queue_delay).sum(),
-            implicit_state: !batchers.is_empty() && of_all().all(|its| its.implicit_state),
-            told_ids: of_all().map(|its| its.told_ids).find(|ids| *ids != ToldIds::None).unwrap_or_default(),
-            told: tells.map(|its| its.told).unwrap_or_default(),
-            iterative: of_all().any(|its| its.iterative),
-            parameters,
-            ensemble: Some(Ensemble {
-                steps: steps.iter().map(|step| step.model.clone()).collect(),
-                batchers: u32::try_from(batchers.len()).unwrap_or(u32::MAX),
-                told_slots: tells.map(|its| its.slots),
-                further_idle: idle_limits().sum::<Duration>().saturating_sub(idle_limit.unwrap_or_default()),
-            }),
-            keeps_count: of_all().all(|its| its.keeps_count) && !batchers.is_empty(),
-            batches: self.batches,
-            decoupled: self.decoupled,
-        }
-    }
-
-    /// How long the model says that it takes to execute, in ms.
-    pub fn execution_ms(&self) -> u64 {
-        self.parameters.get(EXECUTION_PARAMETER).and_then(|text| text.parse().ok()).unwrap_or(0)
-    }
-}
-
-/// The name of the configuration parameter that tells how long a model takes to execute, in ms.
-const EXECUTION_PARAMETER: &str = "execute_delay_ms";
-
 /// As what a model is told correlation IDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -327,6 +224,9 @@ pub struct Model {
     /// The models that it is made of, where it is an ensemble.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
+    /// The model that its program calls for each request, where it calls one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<String>,
     /// What the model computes.
     #[serde(flatten)]
     pub arithmetic: Arithmetic,
@@ -445,35 +345,6 @@ fn from_some_micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Durati
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn step(strategy: Option<Strategy>, slots: u32, idle_ms: u64, tells: bool) -> EnsembleStep {
-        let settings = Settings {
-            strategy,
-            slots,
-            idle_limit: Duration::from_millis(idle_ms),
-            parameters: [(EXECUTION_PARAMETER.to_owned(), "3".to_owned())].into(),
-            ..Settings::default()
-        };
-        EnsembleStep { model: format!("of {slots}"), settings, tells }
-    }
-
-    #[test]
-    fn what_is_scarcest_in_a_step_is_so_in_the_ensemble() {
-        let steps = [
-            step(None, 0, 10, false),
-            step(Some(Strategy::Direct), 8, 700, true),
-            step(Some(Strategy::Oldest), 4, 900, false),
-        ];
-        let all = Settings { batches: true, ..Settings::default() }.with_steps(&steps);
-        assert_eq!((all.strategy, all.slots, all.batches), (Some(Strategy::Oldest), 4, true));
-        assert_eq!((all.idle_limit, all.execution_ms()), (Duration::from_millis(700), 9));
-        let ensemble = all.ensemble.expect("it is one");
-        assert_eq!(ensemble.steps, ["of 0", "of 8", "of 4"]);
-        assert_eq!((ensemble.batchers, ensemble.told_slots), (2, Some(8)));
-        assert_eq!(ensemble.further_idle, Duration::from_millis(900));
-        // Where no step has a sequence batcher there is nothing to test.
-        assert_eq!(Settings::default().with_steps(&steps[..1]).strategy, None);
-    }
 
     #[test]
     fn servers_know_streams_that_errors_end_since_24_08() {

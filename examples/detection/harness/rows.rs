@@ -89,7 +89,8 @@ impl Scene {
 
     /// Whether the model can be sent its correlation IDs: one that is told them may lawfully take some of them for one.
     pub fn suits(self, model: &str) -> bool {
-        !matches!(self, Self::Pairs | Self::Alike) || !(model == OLDEST || model == ENSEMBLE || model.contains("dyna"))
+        !matches!(self, Self::Pairs | Self::Alike)
+            || !([OLDEST, ENSEMBLE, BLS].contains(&model) || model.contains("dyna"))
     }
 
     pub fn text(self) -> &'static str {
@@ -122,6 +123,8 @@ pub const TWINS: &str = "twin_state_sequence_int32";
 pub const DECOUPLED: &str = "decoupled_sequence_int32";
 /// An ensemble of a model without a state and one that adds up.
 pub const ENSEMBLE: &str = "ensemble_two_sequence_int32";
+/// A model that calls one which adds up.
+pub const BLS: &str = "bls_oldest_sequence_int32";
 /// The models that are not to be accused where they are correct.
 pub const MODELS: &[&str] = &[
     DIRECT,
@@ -130,6 +133,7 @@ pub const MODELS: &[&str] = &[
     TWINS,
     DECOUPLED,
     ENSEMBLE,
+    BLS,
     "implicit_dyna_sequence_int32",
     "custom_nobatch_sequence_int32",
 ];
@@ -361,6 +365,8 @@ rows! {
     // On an ID that still has a sequence in the second model the first step shows what the model was told.
     EnsembleLosesStart ENSEMBLE Ends SEQUENCES => SpuriousStartError, &[StartRejected];
     EnsembleLosesEnd ENSEMBLE Base SEQUENCES => WrongControl, &[EndNotTold];
+    BlsLosesStart BLS Ends SEQUENCES => SpuriousStartError, &[StartRejected];
+    BlsLosesEnd BLS Base SEQUENCES => WrongControl, &[EndNotTold];
     LoadResetsOthers DIRECT Loads LOADS => WrongSum, RESET;
     CutIds DIRECT Pairs STEPS => WrongSum, MIXED_UP;
     FoldIds DIRECT Pairs STEPS => WrongSum, MIXED_UP;

@@ -57,9 +57,10 @@ pub(crate) fn write_ranks(of: u32, [first, last]: [u64; 2], out: &mut impl io::W
 /// Where the model is, and how its sequence batcher is configured.
 fn target(scenario: &Scenario, preflight: &Preflight, extent: Extent) -> (String, String) {
     let model = &preflight.model;
-    let of = match model.steps.as_slice() {
-        [] => String::new(),
-        steps => format!("ensemble of {}, ", steps.join(" and ")),
+    let of = match (model.steps.as_slice(), &model.calls) {
+        ([], None) => String::new(),
+        ([], Some(called)) => format!("calls {called}, "),
+        (steps, _) => format!("ensemble of {}, ", steps.join(" and ")),
     };
     let strategy = model.strategy.map_or_else(|| "strategy unknown".to_owned(), |strategy| strategy.to_string());
     let slots = model.slots.map_or_else(|| "slots unknown".to_owned(), |slots| counted(slots.into(), "slot"));

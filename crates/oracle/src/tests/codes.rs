@@ -35,6 +35,12 @@ fn a_rejection_has_the_code_of_its_reason() {
             assert_eq!(c.first().evidence, evidence);
         }
     }
+    // What a called model rejects has the same code for every reason.
+    let of_called = format!("in ensemble 'm', Model c - Error when running inference: {START_ERROR}");
+    for (code, other) in [(Code::Grpc(13), Code::Grpc(3)), (Code::Http(500), Code::Http(400))] {
+        rejected(None, &of_called, code).assert(&[]);
+        rejected(None, &of_called, other).assert(&[ViolationKind::UnexpectedError]);
+    }
     let c = rejected(None, expired, Code::Http(400));
     assert!(c.violations().contains(&ViolationKind::UnexpectedError), "{:?}", c.violations());
 }

@@ -14,7 +14,7 @@ use crate::proto::{
     model_sequence_batching::{Control, ControlInput, StrategyChoice, StrategyDirect, StrategyOldest, control::Kind},
 };
 use workload::{
-    model::{Settings, Strategy},
+    model::{Chain, Settings, Strategy},
     scenario::ServerAction,
     tensor::TensorSpec,
 };
@@ -45,6 +45,16 @@ impl Configuration {
             Some(SchedulingChoice::EnsembleScheduling(ensemble)) => &ensemble.step,
             _ => &[],
         }
+    }
+
+    /// The model that the model's program calls, where its parameter says so.
+    pub fn calls(&self) -> Option<&str> {
+        self.0.parameters.get(Chain::CALLS).map(|parameter| parameter.string_value.as_str())
+    }
+
+    /// The models that it hands its requests to.
+    pub fn needs(&self) -> impl Iterator<Item = &str> {
+        self.steps().iter().map(|step| step.model_name.as_str()).chain(self.calls())
     }
 
     /// The model's inputs and outputs, as its metadata would have them.

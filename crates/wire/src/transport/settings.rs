@@ -56,7 +56,7 @@ pub(super) fn settings(config: &ModelConfig) -> Settings {
         decoupled,
         iterative: batching.iterative_sequence,
         parameters,
-        ensemble: None,
+        chain: None,
     }
 }
 
