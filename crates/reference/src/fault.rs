@@ -176,6 +176,8 @@ workload::table! {
         EnsembleLosesEnd = "ensemble-loses-end", Row("ensemble", "wrong END signal", "core#369, core#373");
         /// a model that is loaded resets the states of another model, which is being used
         LoadResetsOthers = "load-resets-others", Row("server", "wrong sum", "");
+        /// a step goes to the sequence that another version of the model has of the same correlation ID
+        VersionsShareSequences = "versions-share-sequences", Row("server", "contamination from another sequence", "");
         /// of a correlation ID that is a number the lower 32 bits are looked at alone
         CutIds = "cut-ids", Row("server", "contamination from another sequence", "");
         /// of a correlation ID that is a number the lower 8 bits are looked at alone

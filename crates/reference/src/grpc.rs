@@ -17,7 +17,6 @@ use tonic::{
 };
 
 use super::{
-    VERSION,
     decode::decode,
     ensemble::enter,
     fault::Fault,
@@ -297,11 +296,11 @@ impl GrpcInferenceService for Service {
         let ModelMetadataRequest { name, version } = request.into_inner();
         let spec = self.repository.find(&name, &version)?.spec();
         Ok(Response::new(ModelMetadataResponse {
-            name,
-            versions: vec![VERSION.to_owned()],
+            versions: self.repository.versions(&name),
             platform: if spec.steps.is_empty() { spec.config.backend.clone() } else { spec.config.platform.clone() },
             inputs: metadata(&spec.inputs, &spec),
             outputs: metadata(&spec.outputs, &spec),
+            name,
         }))
     }
 

@@ -12,6 +12,7 @@ use crate::{
     number::Datatype,
     said::yes,
     tensor::{Shape, TensorSpec},
+    version::ModelVersion,
 };
 
 /// What the reference server calls itself in its metadata.
@@ -312,7 +313,10 @@ pub struct SlotRange {
 pub struct Model {
     /// The model's name.
     pub name: String,
-    /// Which of its versions answers where none is asked for, if that is known.
+    /// The version of it that requests name; none where they leave that to the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_version: Option<ModelVersion>,
+    /// Which of its versions answers, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The server's name and version, as far as it tells.
@@ -383,6 +387,14 @@ impl Model {
     /// What the tool's own sequences send to it.
     pub fn values(&self) -> Values {
         Values::new(self.arithmetic, self.tensors.as_ref().map(|tensors| Arc::clone(&tensors.sent.inputs)))
+    }
+
+    /// The same with requests that name this version.
+    pub fn of_version(&self, asked_version: Option<ModelVersion>) -> Cow<'_, Self> {
+        if asked_version == self.asked_version {
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(Self { asked_version, ..self.clone() })
     }
 
     /// How many slots it has at all times of the run, at least.
