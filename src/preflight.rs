@@ -22,7 +22,7 @@ use self::{
     parts::{is_missing, missing, note},
     reaching::{check_server, no_inference_server},
     replicas::check_alike,
-    serving::check_versions,
+    serving::{check_versions, named_and_answering},
 };
 use oracle::{
     Explainer, Occupancy, Rules, Words,
@@ -320,8 +320,7 @@ impl Preflight {
             None => arithmetic(name, settings.as_ref(), (datatype, &shape), scenario, &mut told, &mut notes)?,
         };
         check_answers(name, arithmetic.answers, scenario)?;
-        let asked_version = scenario.version_of(0);
-        let version = asked_version.map(|asked| asked.to_string()).or_else(|| declared.newest().map(str::to_owned));
+        let (asked_version, version) = named_and_answering(scenario, &declared);
         let mut model = Model { asked_version, version, server, input, output, shape, arithmetic, ..known };
         check_errors(&model, scenario)?;
         let identity = golden.map(|_| identity(&model, configuration.as_ref()));

@@ -91,7 +91,7 @@ pub struct RepositoryArgs {
     /// Type of CORRID [default: uint64; int64 for TorchScript, int32 for TensorRT]
     #[arg(long, value_enum, ignore_case = true, value_name = "TYPE")]
     pub corrid: Option<CorridType>,
-    /// Number of versions of each model; with several, the server serves all of them (version_policy all)
+    /// Number of versions of each model, all of which the server serves
     #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", allow_negative_numbers = true, default_value = "1")]
     pub versions: NonZeroU32,
     /// Number of instances of each model

@@ -71,7 +71,9 @@ impl Failure {
         let scenario = alike(run.scenario, request);
         if let Some(width) = scenario.workers_of_a_version() {
             let worker = |its: &Conversation| place_among_versions(run.scenario, its.worker, width);
-            conversations.iter_mut().for_each(|its| its.worker = worker(its));
+            for its in &mut conversations {
+                its.worker = worker(its);
+            }
         }
         let failure = Self {
             found: words,

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 
 use super::{parts::is_missing, replicas::check_models};
-use wire::transport::{CallError, Client};
-use workload::{scenario::Scenario, wording::nearest};
+use wire::transport::{CallError, Client, Declared};
+use workload::{scenario::Scenario, version::ModelVersion, wording::nearest};
 
 /// How many models are named to who asked for one that is not there.
 const MODELS_SHOWN: usize = 5;
@@ -17,6 +17,12 @@ pub(super) async fn check_versions(client: &Client, scenario: &Scenario) -> Resu
         unwell = check_models(&client.of_version(name, version), name).await?.or(unwell);
     }
     Ok(unwell)
+}
+
+/// The version that the first requests name, and the one that answers them.
+pub(super) fn named_and_answering(scenario: &Scenario, declared: &Declared) -> (Option<ModelVersion>, Option<String>) {
+    let named = scenario.version_of(0);
+    (named, named.map(|named| named.to_string()).or_else(|| declared.newest().map(str::to_owned)))
 }
 
 /// Why the server does not say whether the model is ready, if it does not.

@@ -138,7 +138,7 @@ impl Model<'_> {
             }],
             // Without it the server serves the newest alone.
             version_policy: (options.models.versions > 1)
-                .then(|| ModelVersionPolicy { policy_choice: Some(PolicyChoice::All(All {})) }),
+                .then_some(ModelVersionPolicy { policy_choice: Some(PolicyChoice::All(All {})) }),
             scheduling_choice: Some(SchedulingChoice::SequenceBatching(batching(self))),
             model_transaction_policy: traits.answers.are_series().then_some(ModelTransactionPolicy { decoupled: true }),
             parameters: parameters(self)

@@ -143,6 +143,7 @@ fn read_model(path: &Path, notes: &mut Vec<String>) -> Result<(Source, String), 
     }
     let versions = versions(path)?;
     served_versions(&config, &versions).map_err(wrong)?;
+    notes.extend(missing_versions(&config, &versions).map(|problem| format!("{}: {problem}", file.display())));
     let files = initial_states(path, &config)?;
     let source = Source { config, versions, files };
     let line = served(&source.spec().map_err(wrong)?);
@@ -155,14 +156,15 @@ fn line_of_problem(text: &str, problem: &str) -> usize {
     quoted.find_map(|name| pbtxt::line_of(text, name)).unwrap_or(1)
 }
 
-/// The versions of a model: its folders that have a number from 1 as their name.
+/// The versions of a model: its folders that have a number as their name, as the real server reads it.
 fn versions(path: &Path) -> Result<BTreeSet<i64>, String> {
     let cannot = |error| format!("{}: it cannot be read: {error}", path.display());
     let mut versions = BTreeSet::new();
     for entry in fs::read_dir(path).map_err(cannot)? {
         let folder = entry.map_err(cannot)?.path();
-        let number = folder.file_name().and_then(|name| name.to_str()?.parse::<i64>().ok());
-        versions.extend(number.filter(|number| *number > 0 && folder.is_dir()));
+        let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let number = name.parse::<i64>().ok().filter(|number| *number >= 0 && number.to_string() == name);
+        versions.extend(number.filter(|_| folder.is_dir()));
     }
     if versions.is_empty() {
         return Err(format!("{}: there is no version of the model: make a folder named 1 in it", path.display()));
@@ -171,20 +173,34 @@ fn versions(path: &Path) -> Result<BTreeSet<i64>, String> {
 }
 
 /// The versions that a configuration has served, of those that there are.
+///
+/// # Errors
+/// When there is none of those, in the words of the real server.
 pub(super) fn served_versions(config: &ModelConfig, there: &BTreeSet<i64>) -> Result<BTreeSet<i64>, String> {
     let latest = |count: u32| there.iter().rev().take(count as usize).copied().collect();
-    match config.version_policy.as_ref().and_then(|policy| policy.policy_choice.as_ref()) {
-        None => Ok(latest(1)),
-        Some(PolicyChoice::Latest(Latest { num_versions })) => Ok(latest((*num_versions).max(1))),
-        Some(PolicyChoice::All(_)) => Ok(there.clone()),
-        Some(PolicyChoice::Specific(Specific { versions })) => match versions.iter().find(|its| !there.contains(its)) {
-            Some(missing) => {
-                Err(format!("'version_policy' names version {missing}, which has no folder: make one, or leave it out"))
-            }
-            None if versions.is_empty() => Err("'version_policy' is specific, and names no version".to_owned()),
-            None => Ok(versions.iter().copied().collect()),
-        },
+    let served: BTreeSet<_> = match config.version_policy.as_ref().and_then(|policy| policy.policy_choice.as_ref()) {
+        None => latest(1),
+        Some(PolicyChoice::Latest(Latest { num_versions })) => latest((*num_versions).max(1)),
+        Some(PolicyChoice::All(_)) => there.clone(),
+        Some(PolicyChoice::Specific(Specific { versions })) => {
+            there.iter().filter(|version| versions.contains(version)).copied().collect()
+        }
+    };
+    if served.is_empty() {
+        let name = &config.name;
+        return Err(format!("at least one version must be available under the version policy of model '{name}'"));
     }
+    Ok(served)
+}
+
+/// A remark where a configuration names versions that there are not.
+fn missing_versions(config: &ModelConfig, there: &BTreeSet<i64>) -> Option<String> {
+    let Some(PolicyChoice::Specific(Specific { versions })) = &config.version_policy.as_ref()?.policy_choice else {
+        return None;
+    };
+    let missing: Vec<_> = versions.iter().filter(|version| !there.contains(version)).map(i64::to_string).collect();
+    (!missing.is_empty())
+        .then(|| format!("'version_policy' names {}, which has no folder, ignored", missing.join(", ")))
 }
 
 /// The files of initial states that a configuration names.
@@ -247,6 +263,35 @@ mod tests {
 
     fn read(folder: &tempfile::TempDir) -> Result<Models, String> {
         Models::read(&[folder.path().to_owned()])
+    }
+
+    #[test]
+    fn versions_are_served_as_their_policy_says() {
+        for (policy, served) in [
+            ("", Some(&[10][..])),
+            ("latest { num_versions: 2 }", Some(&[2, 10])),
+            ("all {}", Some(&[1, 2, 10])),
+            ("specific { versions: [ 1, 10, 7 ] }", Some(&[1, 10])),
+            ("specific { versions: [ 7 ] }", None),
+        ] {
+            let text = if policy.is_empty() { good() } else { format!("{}\nversion_policy {{ {policy} }}", good()) };
+            let folder = repository(&text);
+            for version in ["2", "10", "03", "x1"] {
+                fs::create_dir(folder.path().join("model").join(version)).expect("a folder");
+            }
+            match (read(&folder), served) {
+                (Ok(models), Some(served)) => {
+                    let Source { config, versions, .. } = &models.sources[0];
+                    let its = served_versions(config, versions).expect("some are served");
+                    assert!(its.iter().eq(served), "{policy}: {its:?}");
+                    assert_eq!(models.notes.len(), usize::from(policy.contains('7')), "{policy}: {:?}", models.notes);
+                }
+                (Err(problem), None) => {
+                    assert!(problem.contains("at least one version must be available"), "{problem}");
+                }
+                (models, _) => panic!("{policy}: {models:?}"),
+            }
+        }
     }
 
     /// What is said of a repository that is rejected, without the folder's own name.

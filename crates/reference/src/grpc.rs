@@ -294,13 +294,14 @@ impl GrpcInferenceService for Service {
 
     async fn model_metadata(&self, request: Request<ModelMetadataRequest>) -> CallResult<ModelMetadataResponse> {
         let ModelMetadataRequest { name, version } = request.into_inner();
-        let spec = self.repository.find(&name, &version)?.spec();
+        let served = self.repository.find(&name, &version)?;
+        let spec = served.spec();
         Ok(Response::new(ModelMetadataResponse {
-            versions: self.repository.versions(&name),
+            name,
+            versions: self.repository.versions(&served, &version),
             platform: if spec.steps.is_empty() { spec.config.backend.clone() } else { spec.config.platform.clone() },
             inputs: metadata(&spec.inputs, &spec),
             outputs: metadata(&spec.outputs, &spec),
-            name,
         }))
     }
 

@@ -117,10 +117,13 @@ impl Repository {
         self.faults.happens(Fault::VersionsShareSequences).then(|| Arc::clone(other))
     }
 
-    /// The versions of a model that serve.
-    pub(super) fn versions(&self, name: &str) -> Vec<String> {
+    /// The versions that a model's metadata tells: all that serve, or the one that was asked for.
+    pub(super) fn versions(&self, served: &Served, asked: &str) -> Vec<String> {
+        if !asked.is_empty() {
+            return vec![served.version.to_string()];
+        }
         let models = self.models();
-        models.get(name).map(|entry| entry.loaded.keys().map(i64::to_string).collect()).unwrap_or_default()
+        models.get(&served.name).map(|entry| entry.loaded.keys().map(i64::to_string).collect()).unwrap_or_default()
     }
 
     /// Whether the model can serve.
@@ -203,10 +206,8 @@ impl Repository {
                 })?
             }
         };
-        let versions = served_versions(&config, &entry.source.versions).map_err(|problem| {
-            tracing::warn!("model '{name}': {problem}");
-            not_polled()
-        })?;
+        let versions = served_versions(&config, &entry.source.versions)
+            .map_err(|problem| Status::invalid_argument(format!("load failed for model '{name}': {problem}\n")))?;
         let of_version = |version: &i64| {
             let mut spec = Spec::new(config.clone(), &entry.source.files)?;
             (spec.version, spec.settings.hold_until) = (*version, self.hold_until);
@@ -288,7 +289,9 @@ impl Entry {
     fn take(&mut self, specs: Vec<Spec>) -> bool {
         let is_left = |version: &i64| specs.iter().all(|spec| spec.version != *version);
         let left: Vec<_> = self.loaded.keys().copied().filter(is_left).collect();
-        left.into_iter().for_each(|version| self.unload_version(version));
+        for version in left {
+            self.unload_version(version);
+        }
         let mut is_begun = false;
         for spec in specs.into_iter().map(Arc::new) {
             let version = spec.version;

@@ -389,14 +389,6 @@ impl Model {
         Values::new(self.arithmetic, self.tensors.as_ref().map(|tensors| Arc::clone(&tensors.sent.inputs)))
     }
 
-    /// The same with requests that name this version.
-    pub fn of_version(&self, asked_version: Option<ModelVersion>) -> Cow<'_, Self> {
-        if asked_version == self.asked_version {
-            return Cow::Borrowed(self);
-        }
-        Cow::Owned(Self { asked_version, ..self.clone() })
-    }
-
     /// How many slots it has at all times of the run, at least.
     pub fn fewest_slots(&self) -> Option<u32> {
         self.slots_in_phases.map(|slots| slots.fewest).or(self.slots)

@@ -128,7 +128,7 @@ impl Client {
         let tested = version.map(|version| (model.to_owned(), version));
         let replicas =
             self.replicas.iter().map(|(endpoint, its)| (endpoint.clone(), its.of_version(model, version))).collect();
-        Self { tested, replicas, ..self.clone() }
+        Self { replicas, tested, ..self.clone() }
     }
 
     /// Which version of a model is meant; none where that is the newest.

@@ -1,7 +1,9 @@
 //! Which version of the model each worker sends to.
 
+use std::borrow::Cow;
+
 use super::{Population, Scenario};
-use crate::version::ModelVersion;
+use crate::{model::Model, version::ModelVersion};
 
 impl Scenario {
     /// The version that a population's requests name; none where the server takes the newest.
@@ -15,6 +17,18 @@ impl Scenario {
     /// When there is no such worker.
     pub fn version_of(&self, worker: u32) -> Option<ModelVersion> {
         self.version_in(self.population_of(worker))
+    }
+
+    /// The model as a worker's requests name it.
+    ///
+    /// # Panics
+    /// When there is no such worker.
+    pub fn model_of<'m>(&self, worker: u32, model: &'m Model) -> Cow<'m, Model> {
+        let asked_version = self.version_of(worker);
+        if asked_version == model.asked_version {
+            return Cow::Borrowed(model);
+        }
+        Cow::Owned(Model { asked_version, ..model.clone() })
     }
 
     /// The versions that requests name, in the order of the populations; that of the first one also gets what is sent after the run.
@@ -71,5 +85,47 @@ impl Scenario {
         let problem =
             "another population names a version, and this one may be sent to the same: give it a version, too";
         Err((format!("population[{index}].version"), problem.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::{Overrides, Scenario, Source};
+
+    fn scenario(text: &str) -> Result<Scenario, String> {
+        let resolved = Scenario::resolve(&Source::from_text("a.toml", text), Overrides::default());
+        resolved.map_err(|error| error.to_string())
+    }
+
+    fn populations(versions: &[&str]) -> String {
+        let population = |(number, version): (usize, &&str)| {
+            format!("[[population]]\nname = 'p{number}'\nload = {{ workers = 2, iterations = 1 }}\n{version}\n")
+        };
+        versions.iter().enumerate().map(population).collect()
+    }
+
+    #[test]
+    fn the_workers_of_each_version_are_counted_from_0() {
+        let scenario = scenario(&populations(&["version = 3", "version = 1", "version = 3"])).expect("a scenario");
+        let places: Vec<_> = (0..6).map(|worker| scenario.place_in_version(worker)).collect();
+        assert_eq!(places, [0, 1, 0, 1, 2, 3]);
+        let versions: Vec<_> = scenario.versions().into_iter().flatten().map(|version| version.to_string()).collect();
+        assert_eq!((versions, scenario.workers_of_a_version()), (vec!["3".to_owned(), "1".to_owned()], None));
+    }
+
+    #[test]
+    fn versions_of_populations_that_may_be_the_same_are_rejected() {
+        for (text, says) in [
+            (populations(&["version = 1", ""]), "a.toml: population[1].version: another population names a version"),
+            (
+                format!("target.version = 1\n{}", populations(&["version = 1", "version = 2"])),
+                "a.toml:1: target.version: 1, and the populations name versions of their own",
+            ),
+            (populations(&["version = 0"]), "population[0].version"),
+        ] {
+            let error = scenario(&text).expect_err("it is rejected");
+            assert!(error.contains(says) && !error.contains('\n'), "{error}");
+        }
+        assert!(!scenario("target.version = 2").expect("a scenario").has_several_versions());
     }
 }
