@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn versions_of_populations_that_may_be_the_same_are_rejected() {
         for (text, says) in [
-            (populations(&["version = 1", ""]), "a.toml: population[1].version: another population names a version"),
+            (populations(&["version = 1", ""]), "a.toml:5: population[1].version: another population names a version"),
             (
                 format!("target.version = 1\n{}", populations(&["version = 1", "version = 2"])),
                 "a.toml:1: target.version: 1, and the populations name versions of their own",
