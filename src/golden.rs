@@ -95,7 +95,8 @@ impl Subject {
         })?;
         let configuration = client.configuration(&name).await.ok();
         let server = client.server_name().await.ok().filter(|server| !server.is_empty());
-        let version = declared.newest().map(str::to_owned);
+        let named = scenario.target.version.map(|version| version.to_string());
+        let version = named.or_else(|| declared.newest().map(str::to_owned));
         let batches = configuration.as_ref().is_none_or(|configuration| configuration.settings().batches);
         let optional = configuration.as_ref().map(wire::transport::Configuration::optional_inputs).unwrap_or_default();
         let steps = asked.options.steps.or_else(|| NonZeroUsize::new(scenario.longest().max(LEAST_STEPS) as usize));
@@ -213,7 +214,8 @@ fn connected(scenario: &Scenario) -> Result<(Access, Client), RunError> {
     }
     let limit = scenario.limits.connect_ms.duration();
     let client = Client::new(scenario.target.endpoint.for_calls(), &access, limit);
-    Ok((access, client.map_err(|error| RunError::Endpoint(error.to_string()))?))
+    let client = client.map_err(|error| RunError::Endpoint(error.to_string()))?;
+    Ok((access, client.of_version(&scenario.target.model, scenario.target.version)))
 }
 
 /// The outputs that are asked for, each with the rule by which it is compared.

@@ -116,9 +116,13 @@ pub async fn send_all(
         .ok_or_else(|| RunError::Endpoint("no correlation ID is left for hostile requests".to_owned()))?;
     let id = |behind: u32| CorrelationId(first.checked_add(behind.into()).unwrap_or(NonZeroU64::MAX));
     let (input, datatype) = preflight.model.input();
+    let name = &preflight.model.name;
     let aim = Aim {
         address: http.address(),
-        model: preflight.model.name.clone(),
+        model: preflight
+            .model
+            .asked_version
+            .map_or_else(|| name.clone(), |version| format!("{name}/versions/{version}")),
         input: input.to_owned(),
         datatype,
         shape: preflight.model.shape.of(NonZeroU16::MIN),

@@ -8,8 +8,9 @@ mod limits;
 mod parts;
 mod reaching;
 mod replicas;
+mod serving;
 
-use std::{cmp::Reverse, collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,8 @@ use self::{
     limits::idle_limit,
     parts::{is_missing, missing, note},
     reaching::{check_server, no_inference_server},
-    replicas::{check_alike, check_models},
+    replicas::check_alike,
+    serving::{check_versions, named_and_answering},
 };
 use oracle::{
     Explainer, Occupancy, Rules, Words,
@@ -39,18 +41,16 @@ use workload::{
     scenario::{Phase, Population, Reuse, Scenario},
     sequence::{IdForm, Pattern},
     tensor::{ELEMENTS_MAX, Shape, TensorSpec, elements},
-    wording::{counted, nearest},
+    wording::counted,
 };
 
 pub(crate) use self::parts::Wanted;
-pub(crate) use self::{computes::WITHOUT_FORMULA, golden::identity};
+pub(crate) use self::{computes::WITHOUT_FORMULA, golden::identity, serving::check_model};
 pub use self::{
     limits::RunLimits,
     parts::{Note, Part},
 };
 
-/// How many models are named to who asked for one that is not there.
-const MODELS_SHOWN: usize = 5;
 /// A type whose sums cannot be checked.
 const BF16: &str = "BF16";
 
@@ -143,8 +143,9 @@ impl Preflight {
     /// Who follows which sequences have the model's slots.
     pub(crate) fn occupancy(&self, scenario: &Scenario) -> Occupancy {
         let Model { idle_limit, batching, .. } = self.model;
-        // Of several servers each has its own slots, and nobody knows whose a sequence has.
-        let slots = self.model.most_slots().filter(|_| !scenario.target.has_several_servers());
+        // Of several servers, or versions, each has its own slots; nobody knows which server has a sequence.
+        let has_several = scenario.target.has_several_servers() || scenario.has_several_versions();
+        let slots = self.model.most_slots().filter(|_| !has_several);
         Occupancy::new(scenario, (slots, batching), idle_limit, self.limits.lawful)
     }
 
@@ -257,7 +258,7 @@ impl Preflight {
         }
         let is_silent = |error: &CallError| matches!(error, CallError::Unimplemented);
         let knows_no_health = unwell.as_ref().is_some_and(is_silent);
-        let unwell = check_models(client, name).await?.or(unwell);
+        let unwell = check_versions(client, scenario).await?.or(unwell);
         check_alike(client, name).await?;
         let declared = missing(client.declared(name).await)
             .map_err(|error| format!("cannot read the metadata of model '{name}': {error}"))?;
@@ -319,8 +320,8 @@ impl Preflight {
             None => arithmetic(name, settings.as_ref(), (datatype, &shape), scenario, &mut told, &mut notes)?,
         };
         check_answers(name, arithmetic.answers, scenario)?;
-        let version = declared.newest().map(str::to_owned);
-        let mut model = Model { version, server, input, output, shape, arithmetic, ..known };
+        let (asked_version, version) = named_and_answering(scenario, &declared);
+        let mut model = Model { asked_version, version, server, input, output, shape, arithmetic, ..known };
         check_errors(&model, scenario)?;
         let identity = golden.map(|_| identity(&model, configuration.as_ref()));
         if let Some(golden) = golden {
@@ -357,41 +358,6 @@ fn check_errors(model: &Model, scenario: &Scenario) -> Result<(), String> {
         Transport::GrpcStatus,
         model.server.as_deref().unwrap_or("this one")
     ))
-}
-
-/// Why the server does not say whether the model is ready, if it does not.
-pub(crate) async fn check_model(client: &Client, name: &str) -> Result<Option<CallError>, String> {
-    match client.model_ready(name).await {
-        Ok(true) => Ok(None),
-        Err(error) if is_missing(&error) => Ok(Some(error)),
-        Ok(false) | Err(CallError::Rejected(_)) => Err(match client.models().await {
-            Ok(models) if models.iter().any(|model| model == name) => {
-                format!("the server has the model '{name}', and it is not ready")
-            }
-            Ok(models) if !models.is_empty() => {
-                let meant = nearest(name, models.iter().map(String::as_str));
-                let what = meant.map_or_else(
-                    || format!("it has {}", some_of(&models, name)),
-                    |near| format!("did you mean -m {near}?"),
-                );
-                format!("the server has no model '{name}'; {what}")
-            }
-            _ => format!("the server has no model '{name}' that is ready"),
-        }),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// Models by name, those first whose names begin most like the one that is looked for; not all where they are many.
-fn some_of(models: &[String], like: &str) -> String {
-    let alike = |name: &String| name.bytes().zip(like.bytes()).take_while(|(one, other)| one == other).count();
-    let mut models: Vec<_> = models.iter().collect();
-    models.sort_by_key(|name| Reverse(alike(name)));
-    let shown = models.iter().take(MODELS_SHOWN).map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
-    match models.len().saturating_sub(MODELS_SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
 }
 
 /// The input and the output that the run uses, the shape that is sent, and the type.

@@ -127,6 +127,11 @@ impl Recorder {
         let id = |ContextId { worker, context }| (correlation_id(scenario, worker, context), scenario.id_form(worker));
         let gives_series = rules.arithmetic.answers.are_series();
         let oracle = Oracle::new(rules, workers, contexts_per_worker, id);
+        let oracle = if scenario.has_several_versions() {
+            oracle.of_versions((0..workers).filter_map(|worker| scenario.version_of(worker)))
+        } else {
+            oracle
+        };
         let of_population = |(population, its): (usize, &Population)| {
             let contexts = its.load.workers.get() as usize * contexts_per_worker as usize;
             std::iter::repeat_n(Context { population, ..Context::default() }, contexts)

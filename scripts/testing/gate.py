@@ -49,6 +49,7 @@ NEED_ROTEL = ["a_collector_gets_the_metrics_and_a_trace_of_each_sequence_with_a_
 NEED_HYBRID = [
     "newer_front_ends_before_an_older_core_are_valid",
     "newer_front_ends_survive_what_ends_older_ones_and_end_by_another_request",
+    "the_same_ids_in_two_versions_are_valid_behind_newer_front_ends",
 ]
 NEED_GRAFANA = ["the_dashboard_has_only_what_grafana_knows"]
 # What a filter begins with.

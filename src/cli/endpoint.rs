@@ -19,6 +19,7 @@ use workload::{
     model::Strategy,
     scenario::{Millis, Overrides},
     seed::Seed,
+    version::ModelVersion,
 };
 
 /// The help of `--transport`.
@@ -59,6 +60,9 @@ pub struct EndpointArgs {
     /// Model [default: custom_sequence_int32]
     #[arg(short, long, value_name = "MODEL", value_parser = NonEmptyStringValueParser::new())]
     pub model: Option<String>,
+    /// Version of the model [default: the newest that the server has]
+    #[arg(long, value_name = "VERSION", allow_negative_numbers = true)]
+    pub model_version: Option<ModelVersion>,
     /// Stress a reference server in this process
     #[arg(long)]
     pub embedded: bool,
@@ -151,6 +155,7 @@ impl EndpointArgs {
             http: self.http_from_environment.clone(),
             transport: self.transport,
             model: self.model.clone(),
+            version: self.model_version,
             metrics: self.metrics_url.clone(),
             access: self.access.overrides(),
             replicas: self.several.overrides(),

@@ -91,6 +91,9 @@ pub struct RepositoryArgs {
     /// Type of CORRID [default: uint64; int64 for TorchScript, int32 for TensorRT]
     #[arg(long, value_enum, ignore_case = true, value_name = "TYPE")]
     pub corrid: Option<CorridType>,
+    /// Number of versions of each model, all of which the server serves
+    #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", allow_negative_numbers = true, default_value = "1")]
+    pub versions: NonZeroU32,
     /// Number of instances of each model
     #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", allow_negative_numbers = true, default_value = "1")]
     pub instances: NonZeroU32,
@@ -275,6 +278,7 @@ impl RepositoryArgs {
         Options {
             models: ModelOptions {
                 strategy: Strategy::Direct,
+                versions: self.versions.get(),
                 instances: self.instances.get(),
                 max_batch_size,
                 candidates: self.candidates.map_or(max_batch_size, NonZeroU32::get),

@@ -13,6 +13,9 @@ use workload::model::Strategy;
 #[group(id = "reference server")]
 #[command(next_help_heading = "Embedded server")]
 pub struct ServerArgs {
+    /// Number of versions of each model, all of which the server serves [default: 1]
+    #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", allow_negative_numbers = true)]
+    pub versions: Option<NonZeroU32>,
     /// Number of instances of each model [default: 1]
     #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", allow_negative_numbers = true)]
     pub instances: Option<NonZeroU32>,
@@ -59,6 +62,7 @@ impl ServerArgs {
     pub(super) fn setup(&self, rest: &ServerSetup) -> ServerSetup {
         let number = |given: Option<NonZeroU32>, rest| given.map_or(rest, NonZeroU32::get);
         ServerSetup {
+            versions: number(self.versions, rest.versions),
             instances: number(self.instances, rest.instances),
             max_batch_size: number(self.max_batch_size, rest.max_batch_size),
             candidates: self.candidates.map(NonZeroU32::get).or(rest.candidates),

@@ -138,6 +138,7 @@ impl Told<'_> {
             self.seed
         )];
         again.push(format!("-m {}", quoted(&self.target.model)));
+        again.extend(self.target.version.map(|version| format!("--model-version {version}")));
         if self.args.endpoint.embedded {
             again.push("--embedded".to_owned());
             again.extend(self.args.endpoint.server_flags(self.seed));

@@ -167,6 +167,7 @@ pub(super) fn replay_line(
     words.extend(endpoint.access.words().into_iter().map(|(flag, value)| format!("{flag} {}", quoted(&value))));
     words.extend(endpoint.transport.map(|transport| format!("--transport {transport}")));
     words.push(format!("-m {}", quoted(&target.model)));
+    words.extend(endpoint.model_version.map(|version| format!("--model-version {version}")));
     words.extend(source.argument().map(|scenario| format!("--scenario {}", quoted(&scenario))));
     words.join(" ")
 }

@@ -1,6 +1,9 @@
 //! A violation of a run as a failure that can be had again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    num::NonZeroU32,
+};
 
 use super::{Accused, Facts, Failure};
 use oracle::{Violation, history::Scene};
@@ -14,6 +17,7 @@ use workload::{
     scenario::{Population, Scenario, Window},
     seed::Seed,
     sequence::{Pattern, RequestId, Trait},
+    version::ModelVersion,
 };
 
 /// The most messages that are taken along: those nearest in time.
@@ -64,10 +68,17 @@ impl Failure {
         });
         conversations.truncate(enough.unwrap_or(usize::MAX).max(1));
         conversations.sort_by_key(|its| its.at_us);
+        let scenario = alike(run.scenario, request);
+        if let Some(width) = scenario.workers_of_a_version() {
+            let worker = |its: &Conversation| place_among_versions(run.scenario, its.worker, width);
+            for its in &mut conversations {
+                its.worker = worker(its);
+            }
+        }
         let failure = Self {
             found: words,
             kind: violation.kind,
-            scenario: alike(run.scenario, request),
+            scenario,
             seed: run.seed,
             embedded: run.embedded.cloned(),
             at_the_slots: request.is_some_and(|request| request.worker >= run.scenario.workers()),
@@ -142,9 +153,34 @@ fn alike(scenario: &Scenario, accused: Option<RequestId>) -> Scenario {
         population.sending.window = Window::All;
         scenario.correlation_ids.form = scenario.id_form(worker);
         population.correlation_ids = None;
-        scenario.populations = vec![population];
+        scenario.populations = match scenario.versions().as_slice() {
+            [version] => {
+                scenario.target.version = *version;
+                vec![Population { version: None, ..population }]
+            }
+            versions => {
+                let all: Vec<_> = (0..scenario.workers()).map(|worker| scenario.version_of(worker)).collect();
+                let workers = |version| all.iter().filter(|its| **its == version).count();
+                let most = versions.iter().map(|version| workers(*version)).max().unwrap_or(1);
+                population.load.workers = u32::try_from(most).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
+                let name = |version: &Option<ModelVersion>| version.map(|version| format!("version {version}"));
+                let of = |version| Population {
+                    name: name(version).unwrap_or_default(),
+                    version: *version,
+                    ..population.clone()
+                };
+                versions.iter().map(of).collect()
+            }
+        };
     }
     scenario
+}
+
+/// The number that a worker gets where each version has so many, and those of the first version come first.
+fn place_among_versions(scenario: &Scenario, worker: u32, width: u32) -> u32 {
+    let version = scenario.versions().iter().position(|version| *version == scenario.version_of(worker));
+    let version = version.and_then(|version| u32::try_from(version).ok()).expect("one of the scenario's versions");
+    version * width + scenario.place_in_version(worker)
 }
 
 /// The acts with their transport at each stream that is opened.

@@ -131,20 +131,26 @@ impl Failure {
         Some(format!("the golden file does not have the input of '{unknown}', so it is of other inputs: {WHICH}"))
     }
 
-    /// The same conversations with workers and contexts numbered from 0, so that no more of them are made than needed.
+    /// The same conversations with workers and contexts numbered from 0, so that no more of them are made than needed. Where there are
+    /// several versions of the model, workers whose correlation IDs are the same in all versions stay so.
     pub(crate) fn renumbered(mut self) -> Self {
-        let mut workers: BTreeMap<u32, BTreeMap<u32, u32>> = BTreeMap::new();
+        let width = self.scenario.workers_of_a_version().unwrap_or(u32::MAX);
+        let mut places: BTreeMap<u32, BTreeMap<u32, u32>> = BTreeMap::new();
         for conversation in &self.conversations {
             let contexts = conversation.others().into_iter().chain([conversation.context]);
-            workers.entry(conversation.worker).or_default().extend(contexts.map(|context| (context, 0)));
+            places.entry(conversation.worker % width).or_default().extend(contexts.map(|context| (context, 0)));
         }
-        for contexts in workers.values_mut() {
+        for contexts in places.values_mut() {
             contexts.values_mut().zip(0..).for_each(|(number, new)| *number = new);
         }
-        let places: BTreeMap<u32, u32> = workers.keys().copied().zip(0..).collect();
+        let numbers: BTreeMap<u32, u32> = places.keys().copied().zip(0..).collect();
         let renumber = |its: Conversation| {
-            let contexts = &workers[&its.worker];
-            Conversation { worker: places[&its.worker], ..its.with_contexts(|context| contexts[&context]) }
+            let place = its.worker % width;
+            let contexts = &places[&place];
+            Conversation {
+                worker: its.worker - place + numbers[&place],
+                ..its.with_contexts(|context| contexts[&context])
+            }
         };
         self.conversations = self.conversations.into_iter().map(renumber).collect();
         let first = self.conversations.iter().map(|conversation| conversation.at_us).min().unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Several servers behind one endpoint: whether they serve the same model.
 
-use super::check_model;
+use super::serving::check_model;
 use wire::transport::{CallError, Client};
 
 /// Why the servers do not say whether the model is ready, if they do not. An error names the server that cannot be tested.

@@ -1,5 +1,6 @@
 //! A preflight without a server, and every sentence of the preflight in each of its variants.
 
+use super::serving::some_of;
 use super::*;
 use workload::{
     answers::Answers,

@@ -249,12 +249,12 @@ impl PendingRequests {
         if let Some(why) = excuse {
             return Self::NotChecked { why };
         }
-        let (model, limit) = (&scenario.target.model, scenario.limits.connect_ms.duration());
+        let (target, limit) = (&scenario.target, scenario.limits.connect_ms.duration());
         // What was cut may still be worked off in the backlog.
         let straggling = if tally.cut { preflight.limits.lawful } else { Duration::ZERO };
         let deadline = Instant::now() + scenario.limits.settle_ms.duration().max(straggling);
         loop {
-            match pending_requests(metrics, access, model, limit).await {
+            match pending_requests(metrics, access, target, limit).await {
                 Ok(0) => return Self::None,
                 Ok(count) if Instant::now() >= deadline => return Self::Left { count },
                 Ok(_) => tokio::time::sleep(POLL).await,

@@ -23,7 +23,8 @@ impl Preflight {
             let Some(endpoint) = endpoint else { continue };
             let rejected = |error| format!("no inference can be asked for over {by}, at {endpoint}: {error}");
             let client = Client::new(endpoint, access, scenario.limits.connect_ms.duration()).map_err(rejected)?;
-            client.infers(&scenario.target.model).await.map_err(rejected)?;
+            let model = &scenario.target.model;
+            client.of_version(model, self.model.asked_version).infers(model).await.map_err(rejected)?;
         }
         // Behind the correlation IDs of the run, like those of the looks after it.
         let (Some(id), true) = (free_ids(scenario, 0, 1), scenario.id_forms().any(IdForm::is_text)) else {

@@ -148,7 +148,7 @@ impl Looker {
             async { if self.counts { self.client.statistics(&self.target.model).await.ok() } else { None } };
         let pending = async {
             let metrics = self.target.metrics.as_ref()?;
-            pending_requests(metrics, &self.access, &self.target.model, LIMIT).await.ok()
+            pending_requests(metrics, &self.access, &self.target, LIMIT).await.ok()
         };
         let ((server, model), taken, statistics, pending) = tokio::join!(readiness, taken, statistics, pending);
         if let Some(statistics) = &statistics {

@@ -142,7 +142,7 @@ fn drivers(shared: &Shared, worker: u32) -> Result<Vec<Driver>, CallError> {
     let dialer = shared.dialer(worker, 0);
     let common = shared.connection_of(worker)?.clone();
     let id = |context| correlation_id(scenario, worker, context).on_the_wire(scenario.id_form(worker));
-    let template = RequestTemplate::of(model, id(0));
+    let template = RequestTemplate::of(&scenario.model_of(worker, model), id(0));
     let templates = (0..contexts.count()).map(|context| template.with_id(id(context))).collect();
     let driver = |(context, template)| {
         let has_own = context > 0 && sending.connection == ConnectionOwner::PerContext;

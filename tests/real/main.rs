@@ -32,3 +32,4 @@ mod stub_killed;
 mod suite;
 mod tensors;
 mod types;
+mod versions;

@@ -355,7 +355,7 @@ fn metrics_are_read_over_tls_with_the_headers() {
         let access = Access::new(&target).expect("what it takes");
         assert!(!format!("{access:?} {target:?}").contains(SECRET));
         let limit = Duration::from_secs(10);
-        runtime().block_on(pending_requests(target.metrics.as_ref().expect("an address"), &access, "m", limit))
+        runtime().block_on(pending_requests(target.metrics.as_ref().expect("an address"), &access, &target, limit))
     };
     let header = format!("target.headers = ['authorization: {SECRET}']");
     assert_eq!(read(&authority, &header), Ok(3));

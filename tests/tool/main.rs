@@ -63,5 +63,6 @@ mod thresholds;
 mod transports;
 #[cfg(unix)]
 mod tui;
+mod versions;
 mod window;
 mod words;

@@ -15,7 +15,7 @@ use super::{
 };
 use wire::proto::{
     DataType, ModelConfig, ModelEnsembling, ModelInput, ModelInstanceGroup, ModelOptimizationPolicy, ModelOutput,
-    ModelParameter, ModelRateLimiter, ModelSequenceBatching, ModelTransactionPolicy, ModelWarmup,
+    ModelParameter, ModelRateLimiter, ModelSequenceBatching, ModelTransactionPolicy, ModelVersionPolicy, ModelWarmup,
     model_config::SchedulingChoice,
     model_ensembling::Step,
     model_optimization_policy::ModelPriority,
@@ -24,6 +24,7 @@ use wire::proto::{
         Control, ControlInput, InitialState as InitialData, State, StrategyChoice, StrategyDirect, StrategyOldest,
         control::Kind, initial_state::StateData,
     },
+    model_version_policy::{All, PolicyChoice},
     model_warmup::{Input, input::InputDataType},
 };
 use workload::{
@@ -149,6 +150,9 @@ impl Model<'_> {
                 count: size(options.models.instances),
                 ..Default::default()
             }],
+            // Without it the server serves the newest alone.
+            version_policy: (options.models.versions > 1)
+                .then_some(ModelVersionPolicy { policy_choice: Some(PolicyChoice::All(All {})) }),
             scheduling_choice: Some(SchedulingChoice::SequenceBatching(batching(self))),
             model_transaction_policy: traits.answers.are_series().then_some(ModelTransactionPolicy { decoupled: true }),
             parameters: parameters(self)

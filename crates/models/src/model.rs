@@ -290,12 +290,17 @@ impl<'a> Model<'a> {
         Ok(iter::once(self.config()).chain(steps).collect())
     }
 
-    /// Its files, its configuration first; where it has none in its version's folder, that folder has to be made.
+    /// Its files, its configuration first; where it has none in a version's folder, that folder has to be made.
     ///
     /// # Errors
     /// Why the format does not take it.
     pub fn files(&self) -> Result<Vec<File>, String> {
         self.files_as(self.name())
+    }
+
+    /// Its versions, each with a folder of this name.
+    pub(super) fn versions(&self) -> impl Iterator<Item = u32> + use<> {
+        1..=self.options.models.versions
     }
 
     /// The same with another name in its configuration.
@@ -318,10 +323,10 @@ impl<'a> Model<'a> {
                 note = format!("# {}\n", tensorrt::command(&graph, self.options.models.max_batch_size)?.join(" "));
             }
             for file in format.files(&graph)? {
-                add(format!("{VERSION}/{}", file.name), file.bytes);
+                self.versions().for_each(|version| add(format!("{version}/{}", file.name), file.bytes.clone()));
             }
         } else if self.backend == Backend::Python {
-            add(format!("{VERSION}/model.py"), PROGRAM.to_vec());
+            self.versions().for_each(|version| add(format!("{version}/model.py"), PROGRAM.to_vec()));
         }
         if self.form.has_file() {
             for (place, bytes) in self.initial_states()?.into_iter().enumerate() {
@@ -337,5 +342,5 @@ impl<'a> Model<'a> {
 const CALLING_FAULTS: &str = "bls-";
 /// What a configuration's file is called.
 pub(super) const CONFIGURATION: &str = "config.pbtxt";
-/// The one version of each model, and the folder of its files.
+/// The first version of each model, and the folder of its files.
 pub(super) const VERSION: &str = "1";

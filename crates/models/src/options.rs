@@ -12,6 +12,8 @@ use workload::model::Strategy;
 pub struct ModelOptions {
     /// The strategy of the models whose name does not say it.
     pub strategy: Strategy,
+    /// Versions of each model, all of which the server is to serve.
+    pub versions: u32,
     /// Instances of each model.
     pub instances: u32,
     /// The most requests of one execution, which with Direct are the slots of an instance.
@@ -34,6 +36,7 @@ impl Default for ModelOptions {
     fn default() -> Self {
         Self {
             strategy: Strategy::Direct,
+            versions: 1,
             instances: 1,
             max_batch_size: 8,
             candidates: 8,

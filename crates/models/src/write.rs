@@ -28,13 +28,17 @@ pub struct Written {
     pub formula: Option<Formula>,
     /// How sequences are put into batches.
     pub strategy: Strategy,
+    /// How many versions it has.
+    pub versions: u32,
     /// Its files.
     pub files: Vec<File>,
 }
 
 impl Written {
     pub(super) fn new(model: &Model<'_>, files: Vec<File>) -> Self {
-        Self { name: model.name(), backend: model.run_by(), formula: model.formula, strategy: model.strategy, files }
+        let versions = model.options.models.versions;
+        let Model { formula, strategy, .. } = *model;
+        Self { name: model.name(), backend: model.run_by(), formula, strategy, versions, files }
     }
 
     /// The models that a model hands its requests to.
@@ -63,7 +67,7 @@ impl Written {
 
     fn write(&self, repository: &Path) -> io::Result<()> {
         let folder = repository.join(&self.name);
-        fs::create_dir_all(folder.join(VERSION))?;
+        (1..=self.versions).try_for_each(|version| fs::create_dir_all(folder.join(version.to_string())))?;
         for file in &self.files {
             let path = folder.join(&file.name);
             if let Some(parent) = path.parent() {

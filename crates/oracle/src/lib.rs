@@ -28,7 +28,7 @@ mod stream;
 mod violation;
 mod words;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +50,7 @@ use workload::{
     number::Number,
     sequence::{CorrelationId, IdForm, Step},
     tensor::Shape,
+    version::ModelVersion,
 };
 
 /// What a correct server may and may not do, for one model and one run.
@@ -93,6 +94,8 @@ pub struct Rules {
 #[derive(Clone, Debug)]
 pub struct Oracle {
     rules: Rules,
+    /// The rules of workers that send to a version of their own, by worker; empty where all send to the same.
+    of_versions: Vec<Arc<Rules>>,
     contexts_per_worker: u32,
     /// By worker, then context.
     ids: Vec<Knowledge>,
@@ -175,7 +178,23 @@ impl Oracle {
         let contexts =
             (0..workers).flat_map(|worker| (0..contexts_per_worker).map(move |context| ContextId { worker, context }));
         let ids = contexts.map(|context| Knowledge::new(identity(context))).collect();
-        Self { rules, contexts_per_worker, ids }
+        Self { rules, of_versions: Vec::new(), contexts_per_worker, ids }
+    }
+
+    /// The same for workers that send to these versions of the model, by worker. A server keeps the sequences of versions apart, so
+    /// two workers may have the same correlation IDs where their versions differ.
+    #[must_use]
+    pub fn of_versions(self, versions: impl Iterator<Item = ModelVersion>) -> Self {
+        let mut all: BTreeMap<ModelVersion, Arc<Rules>> = BTreeMap::new();
+        let rules = |version: ModelVersion| Rules { version: Some(version.to_string()), ..self.rules.clone() };
+        let of_versions = versions
+            .map(|version| Arc::clone(all.entry(version).or_insert_with(|| Arc::new(rules(version)))))
+            .collect();
+        Self { of_versions, ..self }
+    }
+
+    fn rules_of(&self, worker: u32) -> &Rules {
+        self.of_versions.get(worker as usize).map_or(&self.rules, Arc::as_ref)
     }
 
     /// How long a sequence may get no request before the server ends it, where it is known.
@@ -187,9 +206,10 @@ impl Oracle {
     pub fn read(&self, event: Event) -> Event {
         let EventKind::Received(received) = &event.kind else { return event };
         let ContextId { worker, context } = event.context;
+        let rules = self.rules_of(worker);
         let id = self.ids.get((worker * self.contexts_per_worker + context) as usize);
-        let expected = || id.map(|id| id.expected(event.lane, received.request(), &self.rules)).unwrap_or_default();
-        match self.rules.told_by_all(received, expected) {
+        let expected = || id.map(|id| id.expected(event.lane, received.request(), rules)).unwrap_or_default();
+        match rules.told_by_all(received, expected) {
             Some((request, number, seen)) => Event { kind: EventKind::Answered(request, number, seen), ..event },
             None => event,
         }
@@ -198,8 +218,9 @@ impl Oracle {
     /// Takes an event in.
     pub fn observe(&mut self, event: Event) -> Ruling {
         let ContextId { worker, context } = event.context;
+        let rules = self.of_versions.get(worker as usize).map_or(&self.rules, Arc::as_ref);
         let id = &mut self.ids[(worker * self.contexts_per_worker + context) as usize];
-        Observation::new(&self.rules, id, &event).of(event.kind)
+        Observation::new(rules, id, &event).of(event.kind)
     }
 
     /// The streams that wait for answers.

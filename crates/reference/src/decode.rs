@@ -57,7 +57,7 @@ pub(super) fn decode<R>(
         cancelled,
         shape: inputs.iter().flat_map(|(_, tensor)| tensor.shape.iter().copied()).collect(),
         arrived: Moment::ZERO,
-        payload: Ticket { request_id: request.id, inputs, wants, reply },
+        payload: Ticket { request_id: request.id, version: spec.version, inputs, wants, reply },
     })
 }
 

@@ -32,11 +32,12 @@ pub(super) fn enter(repository: &Repository, model: &Arc<Served>, mut request: A
         if let Some(called) = &spec.parameters.calls {
             model.may_call(repository.find(called, "").map_err(|failure| of_ensemble(&model.name, &failure))?);
         }
-        return model.submit(request);
+        return repository.of_another_version(model, &request).as_ref().unwrap_or(model).submit(request);
     }
     // All are found before the first one begins, as the real server does it.
     let find = |step: &EnsembleStep| {
-        let served = repository.find(&step.model, "").map_err(|failure| of_ensemble(&model.name, &failure))?;
+        let served =
+            repository.find(&step.model, &step.version).map_err(|failure| of_ensemble(&model.name, &failure))?;
         Ok((served, step.clone()))
     };
     let mut left = spec.steps.iter().map(find).collect::<Result<Vec<_>, Status>>()?;
@@ -108,6 +109,7 @@ impl Passage {
             arrived: Moment::ZERO,
             payload: Ticket {
                 request_id: asked.payload.request_id.clone(),
+                version: asked.payload.version,
                 inputs,
                 wants: Wants::ALL,
                 reply: Reply::Step(Arc::clone(self)),

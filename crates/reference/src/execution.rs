@@ -46,6 +46,8 @@ impl Wants {
 pub(super) struct Ticket<R> {
     /// The client's name for it.
     pub(super) request_id: String,
+    /// The version of the model that it is to.
+    pub(super) version: i64,
     pub(super) inputs: Inputs,
     pub(super) wants: Wants,
     pub(super) reply: R,

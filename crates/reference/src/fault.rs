@@ -180,6 +180,8 @@ workload::table! {
         BlsLosesEnd = "bls-loses-end", Row("ensemble", "wrong END signal", "");
         /// a model that is loaded resets the states of another model, which is being used
         LoadResetsOthers = "load-resets-others", Row("server", "wrong sum", "");
+        /// a step goes to the sequence that another version of the model has of the same correlation ID
+        VersionsShareSequences = "versions-share-sequences", Row("server", "contamination from another sequence", "");
         /// of a correlation ID that is a number the lower 32 bits are looked at alone
         CutIds = "cut-ids", Row("server", "contamination from another sequence", "");
         /// of a correlation ID that is a number the lower 8 bits are looked at alone

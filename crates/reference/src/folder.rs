@@ -2,7 +2,7 @@
 //! Nothing of a model's own files is run.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::Read as _,
     path::{Path, PathBuf},
@@ -15,7 +15,12 @@ use super::{
     spec::{Files, STATE_BYTES_MAX, Spec},
 };
 use models::ModelOptions;
-use wire::proto::{ModelConfig, model_config::SchedulingChoice, model_sequence_batching::initial_state::StateData};
+use wire::proto::{
+    ModelConfig,
+    model_config::SchedulingChoice,
+    model_sequence_batching::initial_state::StateData,
+    model_version_policy::{Latest, PolicyChoice, Specific},
+};
 
 const CONFIGURATION: &str = "config.pbtxt";
 const INITIAL_STATES: &str = "initial_state";
@@ -27,6 +32,8 @@ const MODELS_MAX: usize = 10_000;
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) config: ModelConfig,
+    /// The versions that there are; the configuration says which of them are served.
+    pub(super) versions: BTreeSet<i64>,
     /// What the configuration names, by what it names it.
     pub(super) files: Files,
 }
@@ -47,7 +54,8 @@ impl Models {
     /// # Errors
     /// What is wrong with the options, in one line.
     pub fn built_in(options: &ModelOptions) -> Result<Self, String> {
-        let source = |config| Source { config, files: Files::new() };
+        let versions: BTreeSet<_> = (1..=i64::from(options.versions)).collect();
+        let source = |config| Source { config, versions: versions.clone(), files: Files::new() };
         let sources: Vec<_> = configs(options).into_iter().map(source).collect();
         sources.iter().try_for_each(|source| source.spec().map(drop))?;
         Ok(Self { sources, notes: Vec::new(), served: Vec::new() })
@@ -133,9 +141,11 @@ fn read_model(path: &Path, notes: &mut Vec<String>) -> Result<(Source, String), 
             config.name
         )));
     }
-    notes.extend(check_version(path)?);
+    let versions = versions(path)?;
+    served_versions(&config, &versions).map_err(wrong)?;
+    notes.extend(missing_versions(&config, &versions).map(|problem| format!("{}: {problem}", file.display())));
     let files = initial_states(path, &config)?;
-    let source = Source { config, files };
+    let source = Source { config, versions, files };
     let line = served(&source.spec().map_err(wrong)?);
     Ok((source, line))
 }
@@ -146,20 +156,51 @@ fn line_of_problem(text: &str, problem: &str) -> usize {
     quoted.find_map(|name| pbtxt::line_of(text, name)).unwrap_or(1)
 }
 
-/// Whether there is a version, as the real server wants it; a remark where it is not the one that is served.
-fn check_version(path: &Path) -> Result<Option<String>, String> {
+/// The versions of a model: its folders that have a number as their name, as the real server reads it.
+fn versions(path: &Path) -> Result<BTreeSet<i64>, String> {
     let cannot = |error| format!("{}: it cannot be read: {error}", path.display());
-    let mut latest = None;
+    let mut versions = BTreeSet::new();
     for entry in fs::read_dir(path).map_err(cannot)? {
         let folder = entry.map_err(cannot)?.path();
-        let number = folder.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
-        latest = latest.max(number.filter(|number| *number > 0 && folder.is_dir()));
+        let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let number = name.parse::<i64>().ok().filter(|number| *number >= 0 && number.to_string() == name);
+        versions.extend(number.filter(|_| folder.is_dir()));
     }
-    match latest {
-        Some(1) => Ok(None),
-        Some(other) => Ok(Some(format!("{}: version {other} is served as version 1", path.display()))),
-        None => Err(format!("{}: there is no version of the model: make a folder named 1 in it", path.display())),
+    if versions.is_empty() {
+        return Err(format!("{}: there is no version of the model: make a folder named 1 in it", path.display()));
     }
+    Ok(versions)
+}
+
+/// The versions that a configuration has served, of those that there are.
+///
+/// # Errors
+/// When there is none of those, in the words of the real server.
+pub(super) fn served_versions(config: &ModelConfig, there: &BTreeSet<i64>) -> Result<BTreeSet<i64>, String> {
+    let latest = |count: u32| there.iter().rev().take(count as usize).copied().collect();
+    let served: BTreeSet<_> = match config.version_policy.as_ref().and_then(|policy| policy.policy_choice.as_ref()) {
+        None => latest(1),
+        Some(PolicyChoice::Latest(Latest { num_versions })) => latest((*num_versions).max(1)),
+        Some(PolicyChoice::All(_)) => there.clone(),
+        Some(PolicyChoice::Specific(Specific { versions })) => {
+            there.iter().filter(|version| versions.contains(version)).copied().collect()
+        }
+    };
+    if served.is_empty() {
+        let name = &config.name;
+        return Err(format!("at least one version must be available under the version policy of model '{name}'"));
+    }
+    Ok(served)
+}
+
+/// A remark where a configuration names versions that there are not.
+fn missing_versions(config: &ModelConfig, there: &BTreeSet<i64>) -> Option<String> {
+    let Some(PolicyChoice::Specific(Specific { versions })) = &config.version_policy.as_ref()?.policy_choice else {
+        return None;
+    };
+    let missing: Vec<_> = versions.iter().filter(|version| !there.contains(version)).map(i64::to_string).collect();
+    (!missing.is_empty())
+        .then(|| format!("'version_policy' names {}, which has no folder, ignored", missing.join(", ")))
 }
 
 /// The files of initial states that a configuration names.
@@ -223,6 +264,35 @@ mod tests {
 
     fn read(folder: &tempfile::TempDir) -> Result<Models, String> {
         Models::read(&[folder.path().to_owned()])
+    }
+
+    #[test]
+    fn versions_are_served_as_their_policy_says() {
+        for (policy, served) in [
+            ("", Some(&[10][..])),
+            ("latest { num_versions: 2 }", Some(&[2, 10])),
+            ("all {}", Some(&[1, 2, 10])),
+            ("specific { versions: [ 1, 10, 7 ] }", Some(&[1, 10])),
+            ("specific { versions: [ 7 ] }", None),
+        ] {
+            let text = if policy.is_empty() { good() } else { format!("{}\nversion_policy {{ {policy} }}", good()) };
+            let folder = repository(&text);
+            for version in ["2", "10", "03", "x1"] {
+                fs::create_dir(folder.path().join("model").join(version)).expect("a folder");
+            }
+            match (read(&folder), served) {
+                (Ok(models), Some(served)) => {
+                    let Source { config, versions, .. } = &models.sources[0];
+                    let its = served_versions(config, versions).expect("some are served");
+                    assert!(its.iter().eq(served), "{policy}: {its:?}");
+                    assert_eq!(models.notes.len(), usize::from(policy.contains('7')), "{policy}: {:?}", models.notes);
+                }
+                (Err(problem), None) => {
+                    assert!(problem.contains("at least one version must be available"), "{problem}");
+                }
+                (models, _) => panic!("{policy}: {models:?}"),
+            }
+        }
     }
 
     /// What is said of a repository that is rejected, without the folder's own name.
@@ -299,7 +369,7 @@ mod tests {
         let twice = Models::read(&[both.path().to_owned(), both.path().to_owned()]);
         assert!(twice.is_err_and(|problem| problem.contains("there is another model 'model'")));
         fs::rename(both.path().join("model/1"), both.path().join("model/3")).expect("it is there");
-        assert!(read(&both).expect("it is right").notes[0].ends_with("model: version 3 is served as version 1"));
+        assert_eq!(read(&both).expect("it is right").sources[0].versions, [3].into());
         let nowhere = Models::read(&[PathBuf::from("/nowhere")]);
         assert!(nowhere.is_err_and(|problem| problem.starts_with("/nowhere: this model repository cannot be read")));
     }

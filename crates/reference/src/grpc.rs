@@ -17,7 +17,6 @@ use tonic::{
 };
 
 use super::{
-    VERSION,
     decode::decode,
     ensemble::enter,
     fault::Fault,
@@ -295,10 +294,11 @@ impl GrpcInferenceService for Service {
 
     async fn model_metadata(&self, request: Request<ModelMetadataRequest>) -> CallResult<ModelMetadataResponse> {
         let ModelMetadataRequest { name, version } = request.into_inner();
-        let spec = self.repository.find(&name, &version)?.spec();
+        let served = self.repository.find(&name, &version)?;
+        let spec = served.spec();
         Ok(Response::new(ModelMetadataResponse {
             name,
-            versions: vec![VERSION.to_owned()],
+            versions: self.repository.versions(&served, &version),
             platform: if spec.steps.is_empty() { spec.config.backend.clone() } else { spec.config.platform.clone() },
             inputs: metadata(&spec.inputs, &spec),
             outputs: metadata(&spec.outputs, &spec),

@@ -57,5 +57,5 @@ pub use server::{Ended, Options, Server};
 pub use setup::ServerSetup;
 pub use tls::Tls;
 
-/// The version of all models.
-const VERSION: &str = "1";
+/// The version that a model has where nothing says another.
+const FIRST_VERSION: i64 = 1;

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use hyper::{Method, Request, StatusCode, body::Incoming, header::HeaderValue};
 
 use super::{
-    VERSION,
     repository::Repository,
     statistics::Statistics,
     web::{Answered, answered},
@@ -60,20 +59,23 @@ fn page(repository: &Repository) -> String {
         .counting("", "")
         .unwrap_or_default()
         .iter()
-        .map(|served| (served.name.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n"), served.metrics()))
+        .map(|served| {
+            let model = served.name.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
+            (model, served.version, served.metrics())
+        })
         .collect();
     let mut page = String::new();
     let mut line = |line: std::fmt::Arguments<'_>| writeln!(page, "{line}").expect("writing to a text does not fail");
     for (name, kind, what, value) in ROWS {
         line(format_args!("# HELP {name} {what}\n# TYPE {name} {kind}"));
-        for (model, metrics) in &models {
-            line(format_args!("{name}{{model=\"{model}\",version=\"{VERSION}\"}} {}", value(metrics)));
+        for (model, version, metrics) in &models {
+            line(format_args!("{name}{{model=\"{model}\",version=\"{version}\"}} {}", value(metrics)));
         }
     }
     line(format_args!("# HELP {FAILURES} Requests that failed\n# TYPE {FAILURES} counter"));
-    for (model, metrics) in &models {
+    for (model, version, metrics) in &models {
         for (reason, count) in metrics.counts.failures() {
-            line(format_args!("{FAILURES}{{model=\"{model}\",reason=\"{reason}\",version=\"{VERSION}\"}} {count}"));
+            line(format_args!("{FAILURES}{{model=\"{model}\",reason=\"{reason}\",version=\"{version}\"}} {count}"));
         }
     }
     page

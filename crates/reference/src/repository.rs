@@ -1,7 +1,7 @@
 //! The models that the server has: loaded, unloaded, and loaded again with another configuration.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     time::Duration,
 };
@@ -10,11 +10,10 @@ use prost_reflect::{DeserializeOptions, DynamicMessage};
 use tonic::{Code, Status};
 
 use super::{
-    VERSION,
     fault::{Fault, Faults},
-    folder::Source,
+    folder::{Source, served_versions},
     scheduler::HoldUntil,
-    served::Served,
+    served::{Asked, Served},
     spec::{Spec, check},
     tasks::Tasks,
 };
@@ -38,14 +37,15 @@ pub(super) struct Repository {
 struct Entry {
     /// What it is loaded with where a load says nothing else.
     source: Source,
-    loaded: Option<Loaded>,
-    /// Whether it ever was: one that never was is not known to requests.
-    was_loaded: bool,
+    /// By version; empty where it is not loaded.
+    loaded: BTreeMap<i64, Loaded>,
+    /// The versions that ever were loaded: others are not known to requests.
+    known: BTreeSet<i64>,
     /// Still busy with what was queued when it was unloaded.
     leaving: Vec<Arc<Served>>,
 }
 
-/// A model that is loaded. It begins to serve when somebody asks for it: there are many, and few are used.
+/// A version of a model that is loaded. It begins to serve when somebody asks for it: there are many, and few are used.
 #[derive(Debug)]
 struct Loaded {
     spec: Arc<Spec>,
@@ -57,7 +57,7 @@ impl Repository {
     pub(super) fn new(sources: Vec<Source>, faults: Arc<Faults>, hold_until: HoldUntil, tasks: Tasks) -> Self {
         let entry = |source: Source| {
             let name = source.config.name.clone();
-            (name, Entry { source, loaded: None, was_loaded: false, leaving: Vec::new() })
+            (name, Entry { source, loaded: BTreeMap::new(), known: BTreeSet::new(), leaving: Vec::new() })
         };
         Self { faults, tasks, hold_until, models: RwLock::new(sources.into_iter().map(entry).collect()) }
     }
@@ -80,20 +80,50 @@ impl Repository {
         self.models.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The model of this name and version; an empty version is any.
+    /// The model of this name and version; an empty version is the newest.
     pub(super) fn find(&self, name: &str, version: &str) -> Result<Arc<Served>, Status> {
         let version = parse_version(version)?;
         let unknown = |code, rest: &str| Err(Status::new(code, format!("Request for unknown model: '{name}' {rest}")));
         let models = self.models();
-        let Some(entry) = models.get(name).filter(|entry| entry.was_loaded) else {
+        let Some(entry) = models.get(name).filter(|entry| !entry.known.is_empty()) else {
             return unknown(Code::NotFound, "is not found");
         };
-        match (&entry.loaded, version) {
-            (_, Some(other)) if other != 1 => unknown(Code::NotFound, &format!("version {other} is not found")),
-            (Some(loaded), _) => Ok(self.served(loaded)),
-            (None, None) => unknown(Code::NotFound, "has no available versions"),
-            (None, Some(_)) => unknown(Code::Unavailable, "version 1 is not at ready state"),
+        match version {
+            None => match entry.loaded.last_key_value() {
+                Some((_, newest)) => Ok(self.served(newest)),
+                None => unknown(Code::NotFound, "has no available versions"),
+            },
+            Some(version) => match entry.loaded.get(&version) {
+                Some(loaded) => Ok(self.served(loaded)),
+                None if entry.known.contains(&version) => {
+                    unknown(Code::Unavailable, &format!("version {version} is not at ready state"))
+                }
+                None => unknown(Code::NotFound, &format!("version {version} is not found")),
+            },
         }
+    }
+
+    /// The version of the model that has a sequence of a step's correlation ID, besides the version that the step is to, where it is
+    /// planted that the step goes there.
+    pub(super) fn of_another_version(&self, model: &Served, request: &Asked) -> Option<Arc<Served>> {
+        if request.start || !self.faults.has(Fault::VersionsShareSequences) {
+            return None;
+        }
+        let models = self.models();
+        let versions = &models.get(&model.name)?.loaded;
+        let others = versions.iter().filter(|(version, _)| **version != model.version);
+        let mut others = others.filter_map(|(_, loaded)| loaded.served.get());
+        let other = others.find(|other| other.has_sequence(&request.id))?;
+        self.faults.happens(Fault::VersionsShareSequences).then(|| Arc::clone(other))
+    }
+
+    /// The versions that a model's metadata tells: all that serve, or the one that was asked for.
+    pub(super) fn versions(&self, served: &Served, asked: &str) -> Vec<String> {
+        if !asked.is_empty() {
+            return vec![served.version.to_string()];
+        }
+        let models = self.models();
+        models.get(&served.name).map(|entry| entry.loaded.keys().map(i64::to_string).collect()).unwrap_or_default()
     }
 
     /// Whether the model can serve.
@@ -107,17 +137,20 @@ impl Repository {
         let version = parse_version(version)?;
         let models = self.models();
         if name.is_empty() {
-            let loaded = models.values().filter_map(|entry| entry.loaded.as_ref());
+            let loaded = models.values().flat_map(|entry| entry.loaded.values());
             return Ok(loaded.map(|loaded| self.served(loaded)).collect());
         }
-        let Some(loaded) = models.get(name).and_then(|entry| entry.loaded.as_ref()) else {
+        let Some(loaded) = models.get(name).map(|entry| &entry.loaded).filter(|loaded| !loaded.is_empty()) else {
             return Err(Status::invalid_argument(format!("requested model '{name}' is not available")));
         };
         match version {
-            None | Some(1) => Ok(vec![self.served(loaded)]),
-            Some(_) => {
-                Err(Status::invalid_argument(format!("requested model version is not available for model '{name}'")))
-            }
+            None => Ok(loaded.values().map(|loaded| self.served(loaded)).collect()),
+            Some(version) => match loaded.get(&version) {
+                Some(loaded) => Ok(vec![self.served(loaded)]),
+                None => Err(Status::invalid_argument(format!(
+                    "requested model version is not available for model '{name}'"
+                ))),
+            },
         }
     }
 
@@ -126,16 +159,9 @@ impl Repository {
         let mut models = self.models_mut();
         models
             .iter_mut()
-            .map(|(name, entry)| {
+            .flat_map(|(name, entry)| {
                 entry.leaving.retain(|served| !served.is_gone());
-                let (state, reason) = match (&entry.loaded, entry.leaving.is_empty()) {
-                    (Some(_), _) => ("READY", ""),
-                    (None, false) => ("UNLOADING", ""),
-                    (None, true) if entry.was_loaded => ("UNAVAILABLE", "unloaded"),
-                    (None, true) => ("", ""),
-                };
-                let [version, state, reason] = [VERSION, state, reason].map(str::to_owned);
-                ModelIndex { name: name.clone(), version, state, reason }
+                entry.index(name)
             })
             .filter(|model| !only_ready || model.state == "READY")
             .collect()
@@ -159,8 +185,7 @@ impl Repository {
     /// The models that a model hands its requests to; none where no such model is loaded.
     fn steps_of(&self, name: &str) -> Option<Vec<String>> {
         let models = self.models();
-        let spec = &models.get(name)?.loaded.as_ref()?.spec;
-        Some(spec.needs().cloned().collect())
+        Some(models.get(name)?.loaded.first_key_value()?.1.spec.needs().cloned().collect())
     }
 
     /// The same without the models that it hands its requests to, which it returns.
@@ -169,7 +194,7 @@ impl Repository {
         let mut models = self.models_mut();
         let entry = models.get_mut(name).ok_or_else(not_polled)?;
         let config = match config {
-            None if entry.loaded.is_some() => return Ok(Vec::new()),
+            None if !entry.loaded.is_empty() => return Ok(Vec::new()),
             None => entry.source.config.clone(),
             Some(json) => {
                 let config = read_config(name, json).and_then(|config| check(&config).map(|()| config));
@@ -179,28 +204,29 @@ impl Repository {
                 })?
             }
         };
-        let mut spec = Spec::new(config, &entry.source.files).map_err(|problem| {
-            Status::invalid_argument(format!(
-                "load failed for model '{name}': version 1 is at UNAVAILABLE state: Invalid argument: {problem};\n"
-            ))
+        let versions = served_versions(&config, &entry.source.versions)
+            .map_err(|problem| Status::invalid_argument(format!("load failed for model '{name}': {problem}\n")))?;
+        let of_version = |version: &i64| {
+            let mut spec = Spec::new(config.clone(), &entry.source.files)?;
+            (spec.version, spec.settings.hold_until) = (*version, self.hold_until);
+            Ok(spec)
+        };
+        let specs: Vec<_> = versions.iter().map(of_version).collect::<Result<_, _>>().map_err(|problem: String| {
+            let of = |version| format!("version {version} is at UNAVAILABLE state: Invalid argument: {problem};\n");
+            let all: String = versions.iter().map(of).collect();
+            Status::invalid_argument(format!("load failed for model '{name}': {all}"))
         })?;
-        spec.settings.hold_until = self.hold_until;
-        let spec = Arc::new(spec);
-        let steps = spec.needs().cloned().collect();
-        let served = entry.loaded.as_ref().and_then(|loaded| loaded.served.get());
-        if !served.is_some_and(|served| served.resize(&spec)) {
-            entry.unload();
-            entry.loaded = Some(Loaded { spec, served: OnceLock::new() });
-            entry.was_loaded = true;
+        let steps = specs.first().map(|spec| spec.needs().cloned().collect());
+        if entry.take(specs) {
             self.reset_others(&models, name);
         }
-        Ok(steps)
+        Ok(steps.unwrap_or_default())
     }
 
     /// Lets the other models lose their states, where that is planted. Only those that are in use are a chance.
     fn reset_others(&self, models: &BTreeMap<String, Entry>, name: &str) {
         let others = models.iter().filter(|(other, _)| *other != name);
-        let served = others.filter_map(|(_, entry)| entry.loaded.as_ref()?.served.get());
+        let served = others.flat_map(|(_, entry)| entry.begun());
         for other in served.filter(|other| other.is_in_use()) {
             if self.faults.happens(Fault::LoadResetsOthers) {
                 other.reset_states();
@@ -218,14 +244,11 @@ impl Repository {
     /// Rejects new sequences, and waits until what was accepted is answered.
     /// An instance of each model that serves fails, and comes back.
     pub(super) fn fail_an_instance(&self) {
-        let models = self.models();
-        let served = models.values().filter_map(|entry| entry.loaded.as_ref()?.served.get());
-        served.for_each(|served| served.fail());
+        self.models().values().flat_map(Entry::begun).for_each(|served| served.fail());
     }
 
     pub(super) async fn stop(&self) {
-        let begun = |entry: &Entry| entry.loaded.as_ref().and_then(|loaded| loaded.served.get().cloned());
-        let served: Vec<_> = self.models().values().filter_map(begun).collect();
+        let served: Vec<_> = self.models().values().flat_map(Entry::begun).cloned().collect();
         for model in &served {
             model.stop();
         }
@@ -240,12 +263,66 @@ impl Repository {
 }
 
 impl Entry {
+    /// The versions that somebody asked for.
+    fn begun(&self) -> impl Iterator<Item = &Arc<Served>> {
+        self.loaded.values().filter_map(|loaded| loaded.served.get())
+    }
+
     fn unload(&mut self) {
+        while let Some((version, _)) = self.loaded.first_key_value() {
+            self.unload_version(*version);
+        }
+    }
+
+    fn unload_version(&mut self, version: i64) {
         self.leaving.retain(|served| !served.is_gone());
-        if let Some(served) = self.loaded.take().and_then(|loaded| loaded.served.into_inner()) {
+        if let Some(served) = self.loaded.remove(&version).and_then(|loaded| loaded.served.into_inner()) {
             served.stop();
             self.leaving.push(served);
         }
+    }
+
+    /// Has versions of these, and no others, serve. Returns whether one was begun anew: one that differs in the number of instances alone
+    /// goes on.
+    fn take(&mut self, specs: Vec<Spec>) -> bool {
+        let is_left = |version: &i64| specs.iter().all(|spec| spec.version != *version);
+        let left: Vec<_> = self.loaded.keys().copied().filter(is_left).collect();
+        for version in left {
+            self.unload_version(version);
+        }
+        let mut is_begun = false;
+        for spec in specs.into_iter().map(Arc::new) {
+            let version = spec.version;
+            let served = self.loaded.get(&version).and_then(|loaded| loaded.served.get());
+            if !served.is_some_and(|served| served.resize(&spec)) {
+                self.unload_version(version);
+                self.loaded.insert(version, Loaded { spec, served: OnceLock::new() });
+                self.known.insert(version);
+                is_begun = true;
+            }
+        }
+        is_begun
+    }
+
+    /// What the index says of each version.
+    fn index(&self, name: &str) -> Vec<ModelIndex> {
+        let told = |version: &str, state: &str, reason: &str| {
+            let [name, version, state, reason] = [name, version, state, reason].map(str::to_owned);
+            ModelIndex { name, version, state, reason }
+        };
+        if self.known.is_empty() {
+            return vec![told("", "", "")];
+        }
+        let of = |version: &i64| {
+            let is_leaving = || self.leaving.iter().any(|served| served.version == *version);
+            let (state, reason) = match () {
+                () if self.loaded.contains_key(version) => ("READY", ""),
+                () if is_leaving() => ("UNLOADING", ""),
+                () => ("UNAVAILABLE", "unloaded"),
+            };
+            told(&version.to_string(), state, reason)
+        };
+        self.known.iter().map(of).collect()
     }
 }
 

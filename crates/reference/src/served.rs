@@ -74,6 +74,7 @@ impl Reply {
 #[derive(Debug)]
 pub(super) struct Served {
     pub(super) name: String,
+    pub(super) version: i64,
     spec: RwLock<Arc<Spec>>,
     /// The model that it calls, where it calls one and was asked for something.
     called: RwLock<Option<Arc<Served>>>,
@@ -135,6 +136,7 @@ impl Served {
         };
         let served = Arc::new(Self {
             name: spec.config.name.clone(),
+            version: spec.version,
             spec: RwLock::new(Arc::clone(spec)),
             called: RwLock::default(),
             faults: Arc::clone(faults),
@@ -293,13 +295,18 @@ impl Served {
         core.pending > 0 || core.scheduler.live() > 0
     }
 
+    /// Whether a sequence has this correlation ID.
+    pub(super) fn has_sequence(&self, id: &SequenceId) -> bool {
+        self.core().scheduler.is_live(id)
+    }
+
     /// Lets each instance forget all states before its next execution.
     pub(super) fn reset_states(&self) {
         self.core().resets += 1;
     }
 
     pub(super) fn statistics(&self) -> ModelStatistics {
-        self.core().statistics.report(&self.name)
+        self.core().statistics.report(&self.name, self.version)
     }
 
     pub(super) fn says_ready(&self) -> bool {
@@ -386,8 +393,8 @@ impl Served {
             ),
             Err(_) => self.core().statistics.failed(now.saturating_sub(request_arrived), Reason::Other),
         }
-        let Ticket { request_id, reply, .. } = request.payload;
-        let answers = outcome.map(|outputs| vec![self.response(&request_id, outputs)]);
+        let Ticket { request_id, version, reply, .. } = request.payload;
+        let answers = outcome.map(|outputs| vec![self.response(&request_id, version, outputs)]);
         reply.send(&self.name, request_id, answers);
     }
 

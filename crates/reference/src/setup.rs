@@ -17,6 +17,9 @@ pub struct ServerSetup {
     /// How long a sequence may be idle.
     #[serde(with = "time")]
     pub idle_limit: Duration,
+    /// Versions of each model.
+    #[serde(skip_serializing_if = "is_one")]
+    pub versions: u32,
     /// Instances of each model.
     pub instances: u32,
     /// The most requests of one execution, which with Direct are the slots of an instance.
@@ -52,6 +55,11 @@ pub struct ServerSetup {
     pub fault_hold: Duration,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
 /// The shortest decimal number, as people write it.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn share<S: Serializer>(share: &f32, serializer: S) -> Result<S::Ok, S::Error> {
@@ -65,6 +73,7 @@ impl Default for ServerSetup {
         Self {
             strategy: models.strategy,
             idle_limit: models.idle_limit,
+            versions: models.versions,
             instances: models.instances,
             max_batch_size: models.max_batch_size,
             candidates: None,
@@ -98,6 +107,7 @@ impl From<ServerSetup> for Options {
     fn from(setup: ServerSetup) -> Self {
         let models = ModelOptions {
             strategy: setup.strategy,
+            versions: setup.versions,
             instances: setup.instances,
             max_batch_size: setup.max_batch_size,
             candidates: setup.candidates.unwrap_or(setup.max_batch_size),

@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::{
+    FIRST_VERSION,
     model::Weights,
     number::Number,
     parameters::{self, Parameters},
@@ -40,6 +41,8 @@ pub(super) const ALPHA_STATE: &str = "ALPHA_STATE";
 #[derive(Debug)]
 pub(super) struct Spec {
     pub(super) config: ModelConfig,
+    /// Which version of the model it is of.
+    pub(super) version: i64,
     pub(super) settings: Settings,
     pub(super) inputs: Vec<TensorSpec>,
     pub(super) outputs: Vec<TensorSpec>,
@@ -62,6 +65,8 @@ pub(super) struct Spec {
 #[derive(Clone, Debug)]
 pub(super) struct EnsembleStep {
     pub(super) model: String,
+    /// The version of the model; empty where it is the newest.
+    pub(super) version: String,
     pub(super) inputs: Vec<(Arc<str>, Arc<str>)>,
     pub(super) outputs: Vec<(Arc<str>, Arc<str>)>,
 }
@@ -169,6 +174,7 @@ impl Spec {
         let settings = settings(&config, batching)?;
         limit(&config.name, &settings, &states)?;
         Ok(Self {
+            version: FIRST_VERSION,
             settings,
             controls: controls(batching)?,
             states,
@@ -192,6 +198,7 @@ impl Spec {
         tensors::check_names(&inputs, &outputs)?;
         tensors::check_steps(&config.name, &inputs, &outputs, &steps)?;
         Ok(Self {
+            version: FIRST_VERSION,
             settings: settings(&config, &ModelSequenceBatching::default())?,
             controls: Vec::new(),
             states: Vec::new(),
@@ -338,7 +345,12 @@ fn step(step: &model_ensembling::Step) -> EnsembleStep {
         pairs.sort_unstable();
         pairs
     };
-    EnsembleStep { model: step.model_name.clone(), inputs: pairs(&step.input_map), outputs: pairs(&step.output_map) }
+    EnsembleStep {
+        model: step.model_name.clone(),
+        version: if step.model_version > 0 { step.model_version.to_string() } else { String::new() },
+        inputs: pairs(&step.input_map),
+        outputs: pairs(&step.output_map),
+    }
 }
 
 fn tensor(name: &str, datatype: DataType, dims: &[i64]) -> Result<TensorSpec, String> {

@@ -114,7 +114,7 @@ impl Statistics {
     }
 
     /// The counts as the wire has them.
-    pub(super) fn report(&self, model: &str) -> ModelStatistics {
+    pub(super) fn report(&self, model: &str, version: i64) -> ModelStatistics {
         // Inputs and outputs are not copied, so that takes no time worth telling.
         let instant = |count: Count| Some(Count { time: Duration::ZERO, ..count }.into());
         let each = |count: Count| Some(count.into());
@@ -126,7 +126,7 @@ impl Statistics {
         };
         ModelStatistics {
             name: model.to_owned(),
-            version: super::VERSION.to_owned(),
+            version: version.to_string(),
             last_inference: self.last_inference,
             inference_count: self.success.count,
             execution_count: self.executions,

@@ -55,7 +55,7 @@ type Pieces = Vec<Vec<u8>>;
 pub struct Aim {
     /// `HOST:PORT`, where HTTP is spoken.
     pub address: String,
-    /// The model.
+    /// The model as paths have it, with its version where one is meant.
     pub model: String,
     /// Its input.
     pub input: String,

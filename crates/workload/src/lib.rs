@@ -22,6 +22,7 @@ pub mod number;
 pub mod seed;
 pub mod sequence;
 pub mod tensor;
+pub mod version;
 pub mod wide;
 pub mod wording;
 

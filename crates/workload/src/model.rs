@@ -14,6 +14,7 @@ use crate::{
     number::Datatype,
     said::yes,
     tensor::{Shape, TensorSpec},
+    version::ModelVersion,
 };
 
 pub use settings::{Chain, ChainStep, Link, Settings};
@@ -209,7 +210,10 @@ pub struct SlotRange {
 pub struct Model {
     /// The model's name.
     pub name: String,
-    /// Which of its versions answers where none is asked for, if that is known.
+    /// The version of it that requests name; none where they leave that to the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_version: Option<ModelVersion>,
+    /// Which of its versions answers, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The server's name and version, as far as it tells.

@@ -97,6 +97,7 @@ pub const MEANT: &[(&str, &[Fault])] = &[
     ("cancel-restart", &[OrphanAtCancel]),
     ("grpc-errors", &[ErrorWithinStream, IgnoreTimeout]),
     ("other-models", &[LoadResetsOthers]),
+    ("model-versions", &[VersionsShareSequences]),
 ];
 
 /// A built-in scenario and a fault that it is meant to find.

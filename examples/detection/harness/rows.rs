@@ -33,10 +33,11 @@ pub enum Scene {
     Deadlines,
     Killed,
     Loads,
+    Versions,
 }
 
 impl Scene {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Base,
         Self::Stepwise,
         Self::Steady,
@@ -54,6 +55,7 @@ impl Scene {
         Self::Deadlines,
         Self::Killed,
         Self::Loads,
+        Self::Versions,
     ];
 
     pub fn name(self) -> &'static str {
@@ -75,6 +77,7 @@ impl Scene {
             Self::Deadlines => "deadlines",
             Self::Killed => "killed",
             Self::Loads => "loads",
+            Self::Versions => "versions",
         }
     }
 
@@ -112,6 +115,7 @@ impl Scene {
             Self::Deadlines => include_str!("../../../scenarios/detection/deadlines.toml"),
             Self::Killed => include_str!("../../../scenarios/detection/killed.toml"),
             Self::Loads => include_str!("../../../scenarios/detection/loads.toml"),
+            Self::Versions => include_str!("../../../scenarios/detection/versions.toml"),
         }
     }
 }
@@ -368,6 +372,8 @@ rows! {
     BlsLosesStart BLS Ends SEQUENCES => SpuriousStartError, &[StartRejected];
     BlsLosesEnd BLS Base SEQUENCES => WrongControl, &[EndNotTold];
     LoadResetsOthers DIRECT Loads LOADS => WrongSum, RESET;
+    // What the model tells of its slot shows it before a sum can.
+    VersionsShareSequences DIRECT Versions STEPS => WrongSlot, &[SlotWrong, SharedState, StrayStep];
     CutIds DIRECT Pairs STEPS => WrongSum, MIXED_UP;
     FoldIds DIRECT Pairs STEPS => WrongSum, MIXED_UP;
     FoldTexts DIRECT Alike STEPS => WrongSum, MIXED_UP;

@@ -119,6 +119,7 @@ impl Outcome {
 /// The reference server's models in such a run.
 pub fn models(idle_limit: Duration, execution_ms: u64) -> ModelOptions {
     ModelOptions {
+        versions: 2,
         instances: 2,
         max_batch_size: 4,
         candidates: 4,

@@ -248,11 +248,17 @@ impl<'f> Helper<'f> {
         let cancel = if first.is_stream() { "stop_stream(cancel_requests=True)" } else { "cancel()" };
         Values::from([
             ("opened", format!("{class}(first + n{connection})")),
-            ("one", self.one.clone()),
+            ("one", self.one.clone() + &self.version()),
             ("first_sum", sum("1")),
             ("next_sum", sum("steps[its]")),
             ("cancel", cancel.to_owned()),
         ])
+    }
+
+    /// The argument with the version of the model, behind others.
+    fn version(&self) -> String {
+        let version = self.failure.scenario.version_of(0);
+        version.map_or_else(String::new, |version| format!(", model_version=\"{version}\""))
     }
 
     /// How long the script may take in all, in seconds.

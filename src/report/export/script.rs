@@ -201,7 +201,7 @@ impl<'f> Calls<'f> {
             }
             None => value(self.failure, number),
         };
-        let special = special.and_then(|special| match special {
+        let flawed = special.and_then(|special| match special {
             // Its inputs say it.
             Special::Flaw(flaw) if self.tables.is_some() && is_of_inputs(flaw) => None,
             Special::Flaw(flaw) => Some(self.flawed(flaw, stream)),
@@ -216,8 +216,11 @@ impl<'f> Calls<'f> {
             self.needs.insert("own-id");
             self.flag(&other)
         });
+        let version = self.failure.scenario.version_of(self.worker);
+        let version = version.filter(|_| special != Some(Special::Flaw(Flaw::OtherVersion)));
+        let version = version.map(|version| self.flag(&format!("model_version=\"{version}\"")));
         let before = [Some(value), is_start, is_end, other].into_iter().flatten().collect();
-        let behind = [special, within].into_iter().flatten().collect();
+        let behind = [version, flawed, within].into_iter().flatten().collect();
         let line = self.lines.len();
         self.sends.push(Send { line, stream, before, expected, behind, is_accused: accused.is_some() });
         self.lines.push(String::new());
@@ -322,7 +325,7 @@ impl<'f> Calls<'f> {
                 format!("f\"{{ID}}-{}", &text[1..])
             }
             IdForm::Integer | IdForm::LongText | IdForm::OneBit | IdForm::Alike => {
-                format!("ID + {}", self.worker * self.failure.size().1 + context)
+                format!("ID + {}", scenario.place_in_version(self.worker) * self.failure.size().1 + context)
             }
         }
     }

@@ -24,7 +24,7 @@ pub(crate) fn write_preflight(
     out: &mut impl io::Write,
 ) -> io::Result<()> {
     let (what, how) = target(scenario, preflight, extent);
-    let model = &preflight.model.name;
+    let model = preflight.model.name.clone() + &versions(scenario);
     let is_short = model.len() + what.len() + how.len() < extent.columns();
     writeln!(out, "{BOLD}{model}{BOLD:#}{what}:{}{how}", if is_short { " " } else { "\n  " })?;
     let populations: Vec<_> = scenario.populations.iter().map(|its| described(its, extent)).collect();
@@ -52,6 +52,16 @@ pub(crate) fn write_preflight(
 /// When it cannot be written.
 pub(crate) fn write_ranks(of: u32, [first, last]: [u64; 2], out: &mut impl io::Write) -> io::Result<()> {
     writeln!(out, "{of} ranks hold this run; correlation IDs {first} to {last} are reserved for it")
+}
+
+/// The versions that requests name.
+fn versions(scenario: &Scenario) -> String {
+    let versions: Vec<_> = scenario.versions().into_iter().flatten().map(|version| version.to_string()).collect();
+    match versions.as_slice() {
+        [] => String::new(),
+        [alone] => format!(", version {alone}"),
+        several => format!(", versions {}", several.join(" and ")),
+    }
 }
 
 /// Where the model is, and how its sequence batcher is configured.

@@ -147,19 +147,20 @@ mod system {
 
     /// The TCP ports that a process or a descendant listens on. The network may be another than ours, as in a container.
     fn listens_on(server: &Process) -> ProcResult<BTreeSet<u16>> {
-        let descendants = descendants(server.pid());
-        let mut ports = BTreeSet::new();
-        for process in std::iter::once(server).chain(descendants.iter().map(|(process, _)| process)) {
-            let files = process.fd()?.flatten().map(|file| file.target);
-            let sockets =
-                files.filter_map(|target| if let FDTarget::Socket(inode) = target { Some(inode) } else { None });
-            let sockets: BTreeSet<_> = sockets.collect();
-            // A system may have one version of the protocol alone.
-            let listening = process.tcp()?.into_iter().chain(process.tcp6().into_iter().flatten());
-            let its = listening.filter(|entry| entry.state == TcpState::Listen && sockets.contains(&entry.inode));
-            ports.extend(its.map(|entry| entry.local_address.port()));
-        }
-        Ok(ports)
+        // A descendant that has ended since listens on none.
+        let of_descendants = descendants(server.pid()).into_iter().flat_map(|(process, _)| own_ports(&process));
+        Ok(own_ports(server)?.into_iter().chain(of_descendants.flatten()).collect())
+    }
+
+    /// The TCP ports that a process itself listens on.
+    fn own_ports(process: &Process) -> ProcResult<Vec<u16>> {
+        let files = process.fd()?.flatten().map(|file| file.target);
+        let sockets = files.filter_map(|target| if let FDTarget::Socket(inode) = target { Some(inode) } else { None });
+        let sockets: BTreeSet<_> = sockets.collect();
+        // A system may have one version of the protocol alone.
+        let listening = process.tcp()?.into_iter().chain(process.tcp6().into_iter().flatten());
+        let its = listening.filter(|entry| entry.state == TcpState::Listen && sockets.contains(&entry.inode));
+        Ok(its.map(|entry| entry.local_address.port()).collect())
     }
 
     /// Whether it certainly has the network that this process has.

@@ -86,6 +86,7 @@ impl World {
                 shape: step.inputs.iter().flat_map(|(_, tensor)| tensor.shape.iter().copied()).collect(),
                 arrived: Moment::ZERO,
                 payload: Ticket {
+                    version: crate::FIRST_VERSION,
                     request_id: String::new(),
                     inputs: step.inputs.clone(),
                     wants: Wants::ALL,

@@ -63,6 +63,7 @@ impl Served {
             arrived: Moment::ZERO,
             payload: Ticket {
                 request_id: asked.payload.request_id.clone(),
+                version: asked.payload.version,
                 inputs: std::mem::take(&mut asked.payload.inputs),
                 wants: Wants::ALL,
                 reply: Reply::Call(sender),

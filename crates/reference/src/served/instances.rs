@@ -11,7 +11,6 @@ use tonic::Status;
 
 use super::{
     super::{
-        VERSION,
         execution::{Executed, Instance, Ticket},
         fault::Fault,
         model::Outputs,
@@ -107,9 +106,10 @@ impl Served {
     }
 
     fn answer(&self, executed: Executed<Reply>) {
-        let Ticket { request_id, reply, wants, .. } = executed.request.payload;
+        let Ticket { request_id, version, reply, wants, .. } = executed.request.payload;
         let answers = executed.outcome.map(|responses| {
-            let mut all: Vec<_> = responses.into_iter().map(|outputs| self.response(&request_id, outputs)).collect();
+            let mut all: Vec<_> =
+                responses.into_iter().map(|outputs| self.response(&request_id, version, outputs)).collect();
             if all.is_empty() && wants.empty_final {
                 // Nothing of the model is in it, not even its version.
                 let (model_name, id) = (self.name.clone(), request_id.clone());
@@ -120,10 +120,10 @@ impl Served {
         reply.send(&self.name, request_id, answers);
     }
 
-    pub(super) fn response(&self, request_id: &str, outputs: Outputs) -> ModelInferResponse {
+    pub(super) fn response(&self, request_id: &str, version: i64, outputs: Outputs) -> ModelInferResponse {
         let mut response = ModelInferResponse {
             model_name: self.name.clone(),
-            model_version: VERSION.to_owned(),
+            model_version: version.to_string(),
             id: request_id.to_owned(),
             ..Default::default()
         };

@@ -30,6 +30,7 @@ fn submit(served: &Served, start: bool, end: bool) -> oneshot::Receiver<Answer> 
     let (reply, answer) = oneshot::channel();
     let (datatype, shape) = (Datatype::Int32, [1, 1]);
     let payload = Ticket {
+        version: crate::FIRST_VERSION,
         request_id: String::new(),
         inputs: vec![("INPUT".into(), Tensor { datatype, shape: shape.to_vec(), data: vec![1, 0, 0, 0] })],
         wants: Wants::default(),

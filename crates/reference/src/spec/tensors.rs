@@ -93,7 +93,7 @@ pub(super) fn check_steps(
     steps: &[EnsembleStep],
 ) -> Result<(), String> {
     let mut there: BTreeSet<&str> = inputs.iter().map(|input| &*input.name).collect();
-    for EnsembleStep { model, inputs, outputs } in steps {
+    for EnsembleStep { model, inputs, outputs, .. } in steps {
         if model == name {
             return Err(format!("ensemble '{name}' is a step of its own"));
         }

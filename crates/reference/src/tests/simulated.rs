@@ -94,6 +94,7 @@ impl Simulated {
             shape: [1, 1].into(),
             arrived: Moment::ZERO,
             payload: Ticket {
+                version: crate::FIRST_VERSION,
                 request_id: String::new(),
                 inputs: vec![("INPUT".into(), Tensor { datatype: Datatype::Int32, shape: vec![1, 1], data })],
                 wants: Wants::ALL,

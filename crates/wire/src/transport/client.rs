@@ -22,6 +22,7 @@ use workload::{
     model::{Counted, Spent, Statistics},
     scenario::Target,
     tensor::TensorSpec,
+    version::ModelVersion,
 };
 
 /// A connection to a server, each call of which has a time limit.
@@ -34,6 +35,8 @@ pub struct Client {
     limit: Duration,
     /// The servers behind the endpoint; none where it is the server itself.
     replicas: Vec<(Endpoint, Self)>,
+    /// The model of which a version is meant, and the version.
+    tested: Option<(String, ModelVersion)>,
 }
 
 /// What is spoken.
@@ -76,7 +79,8 @@ impl Client {
         Self::over(&link, endpoint.scheme.protocol(), limit)
     }
 
-    /// A connection to a target's endpoint for calls, and to each of its replicas, where it names them.
+    /// A connection to a target's endpoint for calls, and to each of its replicas, where it names them. Calls about the target's model
+    /// name the target's version.
     ///
     /// # Errors
     /// When an endpoint is none.
@@ -84,7 +88,7 @@ impl Client {
         let to = |endpoint: &Endpoint| Self::new(endpoint, access, limit);
         let replica = |endpoint: &Endpoint| Ok((endpoint.clone(), to(endpoint)?));
         let replicas = target.servers().iter().map(replica).collect::<Result<_, CallError>>()?;
-        Ok(Self { replicas, ..to(target.endpoint.for_calls())? })
+        Ok(Self { replicas, ..to(target.endpoint.for_calls())? }.of_version(&target.model, target.version))
     }
 
     /// The servers behind the endpoint, each with a connection of its own; none where the endpoint is the server itself.
@@ -115,7 +119,26 @@ impl Client {
             Protocol::Grpc => Over::Grpc(link.conduit()?.clone()),
             Protocol::Http => Over::Http(link.connections()?.clone()),
         };
-        Ok(Self { over, limit, replicas: Vec::new() })
+        Ok(Self { over, limit, replicas: Vec::new(), tested: None })
+    }
+
+    /// The same, with this version meant of a model; without one the newest, and in statistics all together.
+    #[must_use]
+    pub fn of_version(&self, model: &str, version: Option<ModelVersion>) -> Self {
+        let tested = version.map(|version| (model.to_owned(), version));
+        let replicas =
+            self.replicas.iter().map(|(endpoint, its)| (endpoint.clone(), its.of_version(model, version))).collect();
+        Self { replicas, tested, ..self.clone() }
+    }
+
+    /// Which version of a model is meant; none where that is the newest.
+    pub fn version(&self, model: &str) -> Option<ModelVersion> {
+        self.tested.as_ref().filter(|(name, _)| name == model).map(|(_, version)| *version)
+    }
+
+    /// The same as calls have it.
+    fn version_of(&self, model: &str) -> String {
+        self.version(model).map(|version| version.to_string()).unwrap_or_default()
     }
 
     /// The same with another time limit for each call.
@@ -238,7 +261,7 @@ impl Client {
     pub async fn infers(&self, model: &str) -> Result<(), CallError> {
         let conduit = match &self.over {
             Over::Grpc(conduit) => conduit,
-            Over::Http(http) => return self.limited(http.infers(model)).await,
+            Over::Http(http) => return self.limited(http.infers(model, &self.version_of(model))).await,
         };
         // One that names no model is told to nobody's statistics.
         let called: Result<proto::ModelInferResponse, _> =
@@ -255,9 +278,9 @@ impl Client {
             return Ok(Box::pin(self.each(|its| its.model_ready(model))).await?.into_iter().all(identity));
         }
         match &self.over {
-            Over::Http(http) => self.limited(http.model_is_ready(model)).await,
+            Over::Http(http) => self.limited(http.model_is_ready(model, &self.version_of(model))).await,
             Over::Grpc(conduit) => {
-                let request = proto::ModelReadyRequest { name: model.to_owned(), ..Default::default() };
+                let request = proto::ModelReadyRequest { name: model.to_owned(), version: self.version_of(model) };
                 let proto::ModelReadyResponse { ready } = self.call(conduit, "ModelReady", request).await?;
                 Ok(ready)
             }
@@ -347,9 +370,9 @@ impl Client {
     pub async fn declared(&self, model: &str) -> Result<Declared, CallError> {
         let conduit = match &self.first().over {
             Over::Grpc(conduit) => conduit,
-            Over::Http(http) => return self.limited(http.declared(model)).await,
+            Over::Http(http) => return self.limited(http.declared(model, &self.version_of(model))).await,
         };
-        let request = proto::ModelMetadataRequest { name: model.to_owned(), ..Default::default() };
+        let request = proto::ModelMetadataRequest { name: model.to_owned(), version: self.version_of(model) };
         let proto::ModelMetadataResponse { inputs, outputs, versions, .. } =
             self.call(conduit, "ModelMetadata", request).await?;
         let specs = |tensors: Vec<TensorMetadata>| {
@@ -366,11 +389,11 @@ impl Client {
     pub async fn configuration(&self, model: &str) -> Result<Configuration, CallError> {
         let config = match &self.first().over {
             Over::Http(http) => {
-                let json = self.limited(http.configuration(model)).await?;
+                let json = self.limited(http.configuration(model, &self.version_of(model))).await?;
                 config_of(&json).map_err(CallError::Rejected)?
             }
             Over::Grpc(conduit) => {
-                let request = proto::ModelConfigRequest { name: model.to_owned(), ..Default::default() };
+                let request = proto::ModelConfigRequest { name: model.to_owned(), version: self.version_of(model) };
                 let proto::ModelConfigResponse { config } = self.call(conduit, "ModelConfig", request).await?;
                 config.ok_or_else(|| CallError::Rejected("the answer holds no configuration".to_owned()))?
             }
@@ -378,7 +401,7 @@ impl Client {
         Ok(Configuration(config))
     }
 
-    /// What the model's statistics say, all its versions together.
+    /// What the model's statistics say: those of the version that is meant, or of all versions together.
     pub async fn counted(&self, model: &str) -> Result<Counted, CallError> {
         Ok(self.statistics(model).await?.counted)
     }
@@ -391,9 +414,9 @@ impl Client {
         }
         let conduit = match &self.over {
             Over::Grpc(conduit) => conduit,
-            Over::Http(http) => return self.limited(http.statistics(model)).await,
+            Over::Http(http) => return self.limited(http.statistics(model, &self.version_of(model))).await,
         };
-        let request = proto::ModelStatisticsRequest { name: model.to_owned(), ..Default::default() };
+        let request = proto::ModelStatisticsRequest { name: model.to_owned(), version: self.version_of(model) };
         let statistics: proto::ModelStatisticsResponse = self.call(conduit, "ModelStatistics", request).await?;
         let Statistics { mut counted, mut spent } = Statistics::default();
         for version in statistics.model_stats.iter().filter(|version| version.name == model) {

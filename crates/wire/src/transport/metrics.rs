@@ -9,24 +9,25 @@ use prost::bytes::Bytes;
 
 use super::access::Access;
 use crate::net::Socket;
-use workload::endpoint::Endpoint;
+use workload::{endpoint::Endpoint, scenario::Target, version::ModelVersion};
 
 const PENDING: &str = "nv_inference_pending_request_count";
 /// The most that is read of a page.
 const PAGE_MAX: usize = 16 * 1024 * 1024;
 
-/// How many requests of the model wait to be executed, all its versions together.
+/// How many requests of the target's model wait to be executed, of its version or of all versions together.
 ///
 /// # Errors
 /// Why it cannot be told, in one line.
 pub async fn pending_requests(
     metrics: &Endpoint,
     access: &Access,
-    model: &str,
+    Target { model, version, .. }: &Target,
     limit: Duration,
 ) -> Result<u64, String> {
     let page = page_within(metrics, access, limit).await?;
-    pending_in(&page, model).ok_or_else(|| format!("{}/metrics has no {PENDING} of model '{model}'", metrics.uri()))
+    let pending = pending_in(&page, model, *version);
+    pending.ok_or_else(|| format!("{}/metrics has no {PENDING} of model '{model}'", metrics.uri()))
 }
 
 /// The value of a gauge; of several with this name, such as one for each GPU, the sum.
@@ -66,11 +67,12 @@ async fn page(metrics: &Endpoint, access: &Access) -> Result<String, Box<dyn Err
     }
 }
 
-/// The sum over the model's versions; none where the page does not have it.
-fn pending_in(page: &str, model: &str) -> Option<u64> {
-    let label = format!("model=\"{}\"", model.replace('\\', r"\\").replace('"', "\\\""));
-    let label_behind_others = format!(",{label}");
-    sum_in(page, PENDING, |labels| labels.starts_with(&label) || labels.contains(&label_behind_others))
+/// The number of a version, or the sum over the model's versions; none where the page does not have it.
+fn pending_in(page: &str, model: &str, version: Option<ModelVersion>) -> Option<u64> {
+    let model = format!("model=\"{}\"", model.replace('\\', r"\\").replace('"', "\\\""));
+    let version = version.map(|version| format!("version=\"{version}\""));
+    let has = |labels: &str, label: &str| labels.starts_with(label) || labels.contains(&format!(",{label}"));
+    sum_in(page, PENDING, |labels| has(labels, &model) && version.as_ref().is_none_or(|version| has(labels, version)))
 }
 
 /// The sum of the values in lines such as `name{model="m",version="1"} 0`, or `name 0`, of those whose labels are wanted; none where the
@@ -93,6 +95,8 @@ fn sum_in(page: &str, name: &str, is_wanted: impl Fn(&str) -> bool) -> Option<u6
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use super::*;
 
     #[test]
@@ -105,9 +109,13 @@ mod tests {
             nv_inference_request_success{model=\"c\",version=\"1\"} 9\n\
             nv_inference_pending_request_count{model=\"q\\\"\\\\\",version=\"1\"} 5\n";
         for (model, expected) in [("a", Some(7)), ("b", Some(0)), ("c", None), ("", None), ("q\"\\", Some(5))] {
-            assert_eq!(pending_in(page, model), expected, "{model}");
+            assert_eq!(pending_in(page, model, None), expected, "{model}");
         }
-        assert_eq!(pending_in("nv_inference_pending_request_count{model=\"a\"} -1", "a"), Some(0));
-        assert_eq!(pending_in("nv_inference_pending_request_count{model=\"a\"} many", "a"), None);
+        for (version, expected) in [(1, Some(3)), (2, Some(4)), (3, None)] {
+            let version = NonZeroU64::new(version).map(ModelVersion);
+            assert_eq!(pending_in(page, "a", version), expected, "{version:?}");
+        }
+        assert_eq!(pending_in("nv_inference_pending_request_count{model=\"a\"} -1", "a", None), Some(0));
+        assert_eq!(pending_in("nv_inference_pending_request_count{model=\"a\"} many", "a", None), None);
     }
 }

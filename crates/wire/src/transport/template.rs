@@ -196,6 +196,7 @@ impl RequestTemplate {
     pub fn of(model: &Model, id: WireId) -> Self {
         let ((input, datatype), outputs) = (model.input(), model.outputs());
         let (shape, answers) = (&model.shape, model.arithmetic.answers);
+        let version = model.asked_version.map(|version| version.to_string()).unwrap_or_default();
         let mut parameters = Vec::new();
         if answers.are_series() && model.asks_for_the_last() {
             parameters.push(parameter(EMPTY_FINAL, ParameterChoice::BoolParam(true)));
@@ -214,6 +215,7 @@ impl RequestTemplate {
         };
         let same = ModelInferRequest {
             model_name: model.name.clone(),
+            model_version: version.clone(),
             inputs,
             outputs: outputs.iter().copied().map(requested).collect(),
             parameters: parameters.into_iter().collect(),
@@ -234,7 +236,7 @@ impl RequestTemplate {
             same,
             flags,
             heads,
-            place: http::path_of(&model.name, "/infer"),
+            place: http::path_of_version(&model.name, &version, "/infer"),
         };
         Self { parts: Arc::new(parts), id: Id::new(id), others: Arc::default() }
     }
@@ -281,7 +283,9 @@ impl RequestTemplate {
         let same = [&*self.parts.same, self.parts.flags(step)].concat();
         let mut request = ModelInferRequest::decode(same.as_slice()).expect("it was encoded here");
         id.clone_into(&mut request.id);
-        said.version.unwrap_or_default().clone_into(&mut request.model_version);
+        if let Some(version) = said.version {
+            version.clone_into(&mut request.model_version);
+        }
         request.outputs.extend(said.other_output.map(requested));
         request.inputs.clear();
         for InputTensor { name, datatype, shape, data } in said.inputs.into_owned() {

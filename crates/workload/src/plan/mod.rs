@@ -63,13 +63,14 @@ pub struct Twist {
     pub lanes: u8,
 }
 
-/// The correlation ID of a worker's context: IDs of one block, the common contexts' first.
+/// The correlation ID of a worker's context: IDs of one block, the common contexts' first. The blocks of each version of the model begin
+/// anew: a server keeps the sequences of versions apart.
 ///
 /// # Panics
 /// When the worker or the context is not one of the scenario's, whose blocks are known to fit the IDs.
 pub fn correlation_id(scenario: &Scenario, worker: u32, context: u32) -> CorrelationId {
     let ids = &scenario.correlation_ids;
-    let offset = u64::from(worker) * u64::from(ids.block.get()) + u64::from(context);
+    let offset = u64::from(scenario.place_in_version(worker)) * u64::from(ids.block.get()) + u64::from(context);
     let id = ids.first.get().checked_add(offset).and_then(NonZeroU64::new);
     CorrelationId(id.expect("a scenario's blocks do not overflow"))
 }

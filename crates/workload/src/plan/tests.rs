@@ -47,6 +47,11 @@ fn each_context_has_an_id_of_its_own() {
         }
     }
     assert_eq!(correlation_id(&scenario, 3, 2).to_string(), "303");
+    let versions = "[[population]]\nname = 'a'\nversion = 1\n[[population]]\nname = 'b'\nversion = 2";
+    let source = Source::from_text("test", versions);
+    let scenario = Scenario::resolve(&source, Overrides::default()).expect("a scenario");
+    let workers = scenario.populations[0].load.workers.get();
+    assert_eq!(correlation_id(&scenario, 3, 2), correlation_id(&scenario, workers + 3, 2), "each version has them all");
 }
 
 #[test]

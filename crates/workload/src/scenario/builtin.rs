@@ -57,6 +57,7 @@ scenarios! {
     "correlation-id-nul"
     "affinity"
     "model-management"
+    "model-versions"
     "stub-killed"
     "other-models"
     "grpc-errors"

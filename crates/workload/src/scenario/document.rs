@@ -59,6 +59,7 @@ impl TryFrom<Document> for Scenario {
                 load: load.ok_or_else(|| missing("load"))?,
                 contexts: contexts.ok_or_else(|| missing("contexts"))?,
                 correlation_ids: None,
+                version: None,
                 patterns: patterns.ok_or_else(|| missing("patterns"))?,
                 length: length.ok_or_else(|| missing("length"))?,
                 values: values.ok_or_else(|| missing("values"))?,
@@ -76,8 +77,10 @@ impl From<Scenario> for Document {
     fn from(scenario: Scenario) -> Self {
         let Scenario { target, correlation_ids, mut populations, phases, fail_if, limits, slots, claims, claims_from } =
             scenario;
-        let is_alone =
-            matches!(&*populations, [Population { name, phase: None, correlation_ids: None, .. }] if name.is_empty());
+        let is_alone = matches!(
+            &*populations,
+            [Population { name, phase: None, correlation_ids: None, version: None, .. }] if name.is_empty()
+        );
         let alone = if is_alone { populations.pop() } else { None };
         let alone = alone.as_ref();
         Self {

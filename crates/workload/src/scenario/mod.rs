@@ -14,8 +14,10 @@ mod phase;
 mod population;
 mod reference;
 mod replicas;
+mod sending;
 mod thresholds;
 mod transports;
+mod versions;
 mod weights;
 mod wording;
 
@@ -35,11 +37,11 @@ pub use numbers::{Millis, Normal, Probability, Uniform, Weight, Window};
 pub use overrides::Overrides;
 pub use phase::{Phase, ServerAction};
 pub use population::{
-    ConnectionOwner, Contexts, Drawn, DrawnValues, Elements, Length, Load, OwnIds, Patterns, Population, Reuse,
-    Sending, StreamLife, Think, Values,
+    Contexts, Drawn, DrawnValues, Elements, Length, Load, OwnIds, Patterns, Population, Think, Values,
 };
 pub use reference::{KEYS, Key};
 pub use replicas::ReplicaOverrides;
+pub use sending::{ConnectionOwner, Reuse, Sending, StreamLife};
 use serde::{Deserialize, Serialize};
 pub use thresholds::{GROWTH_LEAST, Kind, Measure, Scope, Statistic, Threshold, Whose, Window as PartOfRun};
 pub use weights::Weights;
@@ -51,6 +53,7 @@ use crate::{
     header::{Header, HeaderName},
     said::{is_default, yes},
     sequence::{IdForm, Pattern, Trait},
+    version::ModelVersion,
 };
 
 /// The scenario that is used where none is named, and whose keys complete every other file.
@@ -111,6 +114,9 @@ pub struct Target {
     pub server_header: Option<HeaderName>,
     /// The model's name.
     pub model: String,
+    /// The version of it that requests name; none where the server takes the newest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<ModelVersion>,
     /// Where the server tells its metrics over HTTP, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Endpoint>,
@@ -320,18 +326,26 @@ impl Scenario {
         self.populations.iter().any(|population| population.draws_any(its))
     }
 
-    /// Gives the scenario so many workers, and so many contexts to each.
+    /// Gives the scenario so many workers, and so many contexts to each. Where there are several versions of the model, each keeps its
+    /// workers.
     ///
     /// # Errors
     /// When that is more than a scenario may have.
     pub fn fit(&mut self, workers: u32, contexts: u32) -> Result<(), String> {
         let none = || "there are none".to_owned();
-        self.populations.truncate(1);
         self.phases.clear();
-        let alone = &mut self.populations[0];
-        alone.phase = None;
-        alone.load.workers = NonZeroU32::new(workers).ok_or_else(none)?;
-        alone.contexts = Contexts { common: contexts, rare: 0, rare_probability: Probability(0.0) };
+        if self.has_several_versions() {
+            if workers > self.workers() {
+                return Err(format!("{workers} workers are more than the {} of all populations", self.workers()));
+            }
+        } else {
+            self.populations.truncate(1);
+            self.populations[0].load.workers = NonZeroU32::new(workers).ok_or_else(none)?;
+        }
+        for population in &mut self.populations {
+            population.phase = None;
+            population.contexts = Contexts { common: contexts, rare: 0, rare_probability: Probability(0.0) };
+        }
         let block = self.correlation_ids.block.max(NonZeroU32::new(contexts).ok_or_else(none)?);
         self.correlation_ids.block = block;
         self.check().map_err(|(key, problem)| format!("{key}: {problem}"))
@@ -383,6 +397,7 @@ impl Scenario {
         if self.target.model.len() > MODEL_NAME_MAX {
             return at("target.model", format!("the name has more than {MODEL_NAME_MAX} bytes"));
         }
+        self.check_versions()?;
         self.target.check_access()?;
         self.target.check_replicas(self.phases.iter().any(Phase::manages))?;
         if self.last_id().is_none() {

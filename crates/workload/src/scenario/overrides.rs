@@ -6,6 +6,7 @@ use super::{AccessOverrides, Arrivals, Load, Millis, Population, Rate, ReplicaOv
 use crate::{
     conversation::Transport,
     endpoint::{Endpoint, Endpoints},
+    version::ModelVersion,
 };
 
 /// What the command line says in place of the file.
@@ -19,6 +20,8 @@ pub struct Overrides {
     pub transport: Option<Transport>,
     /// In place of `target.model`.
     pub model: Option<String>,
+    /// In place of `target.version`.
+    pub version: Option<ModelVersion>,
     /// In place of `target.metrics`.
     pub metrics: Option<Endpoint>,
     /// In place of `load.workers`.
@@ -78,6 +81,7 @@ impl Scenario {
         if let Some(model) = overrides.model {
             self.target.model = model;
         }
+        self.target.version = overrides.version.or(self.target.version);
         self.target.metrics = overrides.metrics.or(self.target.metrics.take());
         // The workers of a scenario without a rate are not meant for one.
         let is_new = overrides.rate.is_some() && self.populations.iter().all(|its| its.load.rate.is_none());

@@ -32,6 +32,7 @@ keys! {
     "target.sequence_header" "text" "header in which the client sends the correlation ID, with each call and each stream, for load balancers; --sequence-header replaces it";
     "target.server_header" "text" "header of responses that names the server which gave the response; --server-header replaces it";
     "target.model" "text" "name of the model; -m replaces it";
+    "target.version" "1 up" "version of the model that requests name; --model-version replaces it [default: the newest that the server has]";
     "target.metrics" "text" "the server's metrics, HOST:PORT, to find requests that stay pending; --metrics-url replaces it";
     "target.controls" "true or false" "whether the tool asks a model for the controls that it saw (START, END, READY, CORRID, slot), if the model reports them";
     "target.headers" "list of \"NAME: VALUE\"" "headers of every call; $VARIABLE and Bearer $VARIABLE take the value from the environment; -H adds to them";
@@ -110,6 +111,7 @@ keys! {
     "population" "list of tables, [[population]] each" "workers that are alike, with their own tables load, contexts, patterns, length, values, sending, think and network";
     "population.name" "text" "name of the population in reports";
     "population.fail_if" "list of thresholds" "thresholds for the population's own requests";
+    "population.version" "1 up" "version of the model that the population sends to; populations of different versions send the same correlation IDs; if one population has the key, all have it, and target.version is left out";
     "population.phase" "text" "phase in which its workers run [default: from the start]";
 }
 
@@ -172,6 +174,7 @@ mod tests {
             "length.geometric = { mean = 1 }",
             "length.list = [1]",
             "claims_from = 1",
+            "target.version = 1",
             "fail_if = ['step.p99 > 1s']\n[[population]]\nname = 'a'\nfail_if = ['sequence.p50 > 1s']",
             "network.latency_ms.constant = 1\nnetwork.bandwidth_kib_s = 1\nnetwork.slice_bytes = 1\nnetwork.cut.after_ms.constant = 1
              network.cut.after_bytes.constant = 1\nnetwork.cut.by = 'fin'\nnetwork.black_hole.after_ms.constant = 1
@@ -192,6 +195,7 @@ mod tests {
             "population.fail_if",
             "population.name",
             "population.phase",
+            "population.version",
         ];
         found.extend(listed.map(str::to_owned));
         assert_eq!(described, found);

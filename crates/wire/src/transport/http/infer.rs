@@ -9,7 +9,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::{super::template::RequestTemplate, Body, path_of, value::to_json};
+use super::{super::template::RequestTemplate, Body, path_of_version, value::to_json};
 use crate::proto::infer_parameter::ParameterChoice;
 use workload::{
     inputs::InputTensor,
@@ -100,7 +100,7 @@ pub(super) fn encode(template: &RequestTemplate, step: &Step, binary: bool) -> (
     if has_bytes {
         said.inputs.iter().for_each(|input| all.extend_from_slice(&input.data));
     }
-    let elsewhere = said.version.map(|version| path_of(&parts.model, &format!("/versions/{version}/infer")));
+    let elsewhere = said.version.map(|version| path_of_version(&parts.model, version, "/infer"));
     (Body { bytes: all, json_bytes, is_inference: true, header: None }, elsewhere)
 }
 

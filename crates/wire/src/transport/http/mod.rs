@@ -202,6 +202,12 @@ pub(super) fn path_of(model: &str, below: &str) -> Uri {
     path_under("/v2/models", model, below)
 }
 
+/// The same of a version of the model; of none, where the server takes the newest.
+pub(super) fn path_of_version(model: &str, version: &str, below: &str) -> Uri {
+    let within = if version.is_empty() { below.to_owned() } else { format!("/versions/{version}{below}") };
+    path_of(model, &within)
+}
+
 fn path_under(models: &str, model: &str, below: &str) -> Uri {
     let path = format!("{models}/{}{below}", utf8_percent_encode(model, UNRESERVED));
     path.parse().expect("what a path cannot hold is escaped")

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{
     super::{call_error::CallError, client::Declared},
-    Body, Connections, over_http, path_of, path_under,
+    Body, Connections, over_http, path_of_version, path_under,
 };
 use workload::{
     model::{Spent, Statistics},
@@ -72,10 +72,10 @@ impl Connections {
     }
 
     /// Whether inferences can be asked for: one is that no server can make, as it has no input.
-    pub(in crate::transport) async fn infers(&self, model: &str) -> Result<(), CallError> {
+    pub(in crate::transport) async fn infers(&self, model: &str, version: &str) -> Result<(), CallError> {
         let ask = async |is_inference| {
             let body = Body { bytes: b"{}".to_vec(), is_inference, ..Body::default() };
-            let answered = self.exchange(Method::POST, path_of(model, "/infer"), body).await?;
+            let answered = self.exchange(Method::POST, path_of_version(model, version, "/infer"), body).await?;
             match (answered.restricts(), answered.error()) {
                 (false, Some(why)) => Ok((answered.status, why)),
                 (false, None) if answered.status == StatusCode::OK => Ok((answered.status, String::new())),
@@ -94,8 +94,8 @@ impl Connections {
         Err(CallError::Rejected(format!("{why} ({status}), of a body that is compressed (--compression none)")))
     }
 
-    pub(in crate::transport) async fn model_is_ready(&self, model: &str) -> Result<bool, CallError> {
-        self.is_well(path_of(model, "/ready")).await
+    pub(in crate::transport) async fn model_is_ready(&self, model: &str, version: &str) -> Result<bool, CallError> {
+        self.is_well(path_of_version(model, version, "/ready")).await
     }
 
     pub(in crate::transport) async fn server_name(&self) -> Result<(String, String), CallError> {
@@ -118,17 +118,17 @@ impl Connections {
         self.bytes(Method::POST, repository_path(model, "load"), body.unwrap_or_default()).await.map(drop)
     }
 
-    pub(in crate::transport) async fn declared(&self, model: &str) -> Result<Declared, CallError> {
-        self.get(path_of(model, "")).await
+    pub(in crate::transport) async fn declared(&self, model: &str, version: &str) -> Result<Declared, CallError> {
+        self.get(path_of_version(model, version, "")).await
     }
 
     /// The model's configuration as JSON.
-    pub(in crate::transport) async fn configuration(&self, model: &str) -> Result<Vec<u8>, CallError> {
-        self.bytes(Method::GET, path_of(model, "/config"), Vec::new()).await
+    pub(in crate::transport) async fn configuration(&self, model: &str, version: &str) -> Result<Vec<u8>, CallError> {
+        self.bytes(Method::GET, path_of_version(model, version, "/config"), Vec::new()).await
     }
 
-    pub(in crate::transport) async fn statistics(&self, model: &str) -> Result<Statistics, CallError> {
-        let Stats { model_stats } = self.get(path_of(model, "/stats")).await?;
+    pub(in crate::transport) async fn statistics(&self, model: &str, version: &str) -> Result<Statistics, CallError> {
+        let Stats { model_stats } = self.get(path_of_version(model, version, "/stats")).await?;
         let Statistics { mut counted, mut spent } = Statistics::default();
         for version in model_stats.iter().filter(|version| version.name == model) {
             let requests = &version.inference_stats;
