@@ -129,7 +129,7 @@ class Hunt:
             return Case(turn, first.kind, first.cause, first.words, **told)
         if server.death():
             return Case(turn, SERVER_DIED, "", f"The server {server.death()} before it answered.", **told)
-        if not ran.in_time and limit == most:
+        if not ran.in_time and limit == most and (ran.hung or tool.lawful_wait(written) < BESIDES_SECONDS):
             how = "and had to be killed" if ran.hung else "and ended when it was told to"
             return Case(turn, DID_NOT_END, "", f"The run went on for over {most} s, {how}: {ran.last_line()}", **told)
         if ran.code == tool.WRONG_INPUT or (ran.code not in document.VERDICTS and ran.in_time):

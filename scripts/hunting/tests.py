@@ -402,6 +402,8 @@ class FakeTool:
         self.ran, self.finds, self.shrinking, self.commands = ran, finds, list(shrinking), []
         # What stands behind the name of a history that a run leaves.
         self.leaves = ""
+        # How long the run may wait in the end, in a result without violations; none where it leaves no result.
+        self.lawful_wait_us = None
         # The failure file that a run leaves.
         self.failure = FAILURE
 
@@ -414,6 +416,9 @@ class FakeTool:
             if "--history" in words:
                 history = words[words.index("--history") + 1]
                 history.with_name(f"{history.name}{self.leaves}").write_text("events")
+            if self.lawful_wait_us is not None:
+                result = {"schema_version": 3, "violations": [], "limits_us": {"longest_lawful_wait": self.lawful_wait_us}}
+                words[words.index("--json") + 1].write_text(json.dumps(result))
             if self.finds:
                 words[words.index("--failure") + 1].write_text(self.failure)
                 violation = {"kind": "wrong-sum", "sent": "a", "expected": "b", "seen": "c", "explanations": []}
@@ -494,6 +499,15 @@ class Hunts(unittest.TestCase):
         hunt, _ = self.hunt(FakeTool(tool.Ran(-9, "still there", False, hung=True), finds=False))
         (finding,) = hunt.book.findings
         self.assertIn("had to be killed: still there", finding.case.words)
+
+    def test_a_run_that_waits_for_what_a_correct_server_may_still_do_is_no_finding(self):
+        the_tool = FakeTool(tool.Ran(3, "interrupted", False), finds=False)
+        the_tool.lawful_wait_us = 275_000_000
+        hunt, _ = self.hunt(the_tool)
+        self.assertEqual((hunt.book.findings, hunt.coverage["1", "m", "s"]), ([], {"ended early": 1}))
+        the_tool.lawful_wait_us = 10_000_000
+        hunt, _ = self.hunt(the_tool)
+        self.assertEqual([finding.kind for finding in hunt.book.findings], ["did-not-end"])
 
     def test_a_server_that_is_not_there_is_told_and_the_others_go_on(self):
         hunt, text = self.hunt(FakeTool(tool.Ran(0, "", True), finds=False), FakeEndpoints(missing=["1"]))

@@ -143,6 +143,11 @@ def result(path):
     return written if isinstance(written, dict) and "violations" in written else None
 
 
+def lawful_wait(written):
+    """How many seconds a run may wait for what a correct server still does, by its result; 0 where there is no result."""
+    return written["limits_us"]["longest_lawful_wait"] / 1e6 if written else 0
+
+
 def violation(written):
     """The first violation in a run's result; None where it has none, or there is no result."""
     if not written or not written["violations"]:
