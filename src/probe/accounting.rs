@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::Site;
+use super::{Site, SlotCheck, slots::SlotFinding};
 use crate::recorder::{Counts, Tally};
 use oracle::{CountBounds, Evidence, Violation, ViolationKind};
 use wire::transport::{CallError, Client, pending_requests};
@@ -263,9 +263,10 @@ impl PendingRequests {
         }
     }
 
-    pub(crate) fn violation(&self, at_ns: u64, tally: &Tally) -> Option<Violation> {
+    pub(crate) fn violation(&self, at_ns: u64, tally: &Tally, slots: &SlotCheck) -> Option<Violation> {
         let Self::Left { count } = self else { return None };
-        let evidence = Evidence::Pending { sent: tally.total().sent(), seen: *count };
+        let all_slots_free = matches!(slots.finding, SlotFinding::AllThere { .. });
+        let evidence = Evidence::Pending { sent: tally.total().sent(), seen: *count, all_slots_free };
         Some(Violation::of_the_run(ViolationKind::PendingLeft, at_ns, evidence))
     }
 }

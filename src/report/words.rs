@@ -274,7 +274,10 @@ fn expected_and_seen(violation: &Violation) -> (String, String) {
         Evidence::NoneReaped { limit_ms, .. } => {
             (format!("some of them rejected: the idle limit is {limit_ms} ms"), "every one of them go on".to_owned())
         }
-        Evidence::Pending { seen, .. } => ("none pending".to_owned(), format!("{seen} pending")),
+        Evidence::Pending { seen, all_slots_free, .. } => {
+            let free = if *all_slots_free { ", and each slot free" } else { "" };
+            ("none pending".to_owned(), format!("{seen} pending{free}"))
+        }
         Evidence::Silence { seconds, .. } => ("responses".to_owned(), format!("none for {seconds} s")),
         Evidence::Died { endpoint, reason, .. } => (format!("{endpoint} to go on answering"), reason.clone()),
         Evidence::Counts { expected, seen, .. } => (

@@ -177,7 +177,7 @@ impl Prepared {
         seen.append(&mut of_the_search);
         match looked {
             Some((pending, (slots, idle_limit))) => {
-                seen.extend(pending.violation(shared.clock.now(), &result.tally));
+                seen.extend(pending.violation(shared.clock.now(), &result.tally, &slots));
                 seen.extend(slots.violation(shared.clock.now()));
                 (result.pending, result.slots, result.idle_limit) = (pending, slots, idle_limit);
             }

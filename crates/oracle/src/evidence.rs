@@ -373,6 +373,9 @@ pub enum Evidence {
         sent: Sent,
         /// How many requests are pending.
         seen: u64,
+        /// Whether each slot of the model was free afterwards.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        all_slots_free: bool,
     },
     /// `hang`: nothing was answered any more.
     Silence {

@@ -220,7 +220,7 @@ fn of_much_there_is_what_matters_and_it_fits_a_screen() {
 fn a_violation_of_the_whole_run_and_one_without_events_have_charts_too() {
     let mut scribe = Scribe(Vec::new());
     scribe.sent(0, (0, 0), 0, "START END", 5).answered(1, (0, 0), 0, 5);
-    let evidence = Evidence::Pending { sent: Sent { requests: 1, answered: 1 }, seen: 2 };
+    let evidence = Evidence::Pending { sent: Sent { requests: 1, answered: 1 }, seen: 2, all_slots_free: false };
     let statistics = Violation::of_the_run(ViolationKind::PendingLeft, 90 * MS, evidence);
     let text = chart(scribe, &statistics);
     assert!(text.contains("<- #1: 5\n✗ pending-left\n") && !text.contains("✗ expected"), "{text}");

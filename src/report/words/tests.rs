@@ -225,7 +225,7 @@ fn all() -> Vec<(ViolationKind, Evidence)> {
         (Kind::SlotLeak, leaked(Leak::NotHandedOn { waited_ms: 900 })),
         (Kind::SlotReleasedTwice, Evidence::SlotsSurplus { slots: 8, within_ms: 3 }),
         (Kind::MissingReap, Evidence::NoneReaped { sequences: 24, pause_ms: 800, limit_ms: 200 }),
-        (Kind::PendingLeft, Evidence::Pending { sent, seen: 2 }),
+        (Kind::PendingLeft, Evidence::Pending { sent, seen: 2, all_slots_free: true }),
         (Kind::Hang, Evidence::Silence { sent, seconds: 5 }),
         (
             Kind::ServerDied,

@@ -53,12 +53,16 @@ fn is_half_closed(question: &Question) -> bool {
     acts.next().is_some_and(|entry| matches!(entry.what, EventKind::HalfClosed))
 }
 
-/// No more requests can wait than have no response.
+/// No more requests can wait than have no response, and none for a slot that is free.
 pub(super) fn pending(question: &Question) -> Vec<Hypothesis> {
-    let Evidence::Pending { sent, seen } = &question.violation.evidence else { return Vec::new() };
-    let causes = [Cause::SlotLeak, Cause::Starvation, Cause::StillCounted];
+    let Evidence::Pending { sent, seen, all_slots_free } = &question.violation.evidence else { return Vec::new() };
     let may_wait = *seen <= sent.requests.saturating_sub(sent.answered);
-    in_order(if may_wait { &causes } else { &causes[2..] }, [Clue::Seen])
+    let causes: &[Cause] = match (may_wait, all_slots_free) {
+        (false, _) => &[Cause::StillCounted],
+        (true, true) => &[Cause::StillCounted, Cause::Starvation],
+        (true, false) => &[Cause::SlotLeak, Cause::Starvation, Cause::StillCounted],
+    };
+    in_order(causes, [Clue::Seen])
 }
 
 pub(super) fn statistics(question: &Question) -> Vec<Hypothesis> {

@@ -92,13 +92,14 @@ fn counts_that_differ() {
     };
     assert_eq!(differ(10, 11), [CountedTwice, ExecutedBesides]);
     assert_eq!(differ(12, 9), [NotCounted, AnsweredElsewhere]);
-    let pending = |answered, seen| {
-        let evidence = Evidence::Pending { sent: Sent { requests: 2, answered }, seen };
+    let pending = |answered, seen, all_slots_free| {
+        let evidence = Evidence::Pending { sent: Sent { requests: 2, answered }, seen, all_slots_free };
         causes(&explain(&Violation::of_the_run(ViolationKind::PendingLeft, MS, evidence), &[], &known()))
     };
-    assert_eq!(pending(2, 1), [StillCounted], "nothing of the run waits");
-    assert_eq!(pending(1, 2), [StillCounted], "one of the run may wait");
-    assert_eq!(pending(1, 1), [SlotLeak, Starvation, StillCounted]);
+    assert_eq!(pending(2, 1, false), [StillCounted], "nothing of the run waits");
+    assert_eq!(pending(1, 2, true), [StillCounted], "one of the run may wait");
+    assert_eq!(pending(1, 1, false), [SlotLeak, Starvation, StillCounted]);
+    assert_eq!(pending(1, 1, true), [StillCounted, Starvation], "no slot is lost");
     // That is no match of values, so there are no odds.
     let sent = Sent { requests: 2, answered: 1 };
     let hang = Violation::of_the_run(ViolationKind::Hang, MS, Evidence::Silence { sent, seconds: 5 });
