@@ -350,7 +350,10 @@ fn metrics_are_read_over_tls_with_the_headers() {
     let front = TlsFront::start(serve_metrics(), &authority, "server", false);
     let metrics = format!("https://{}", front.address);
     let read = |authority: &Authority, header: &str| {
-        let text = format!("target.metrics = '{metrics}'\ntarget.tls.ca = '{}'\n{header}", authority.file("ca.pem"));
+        let text = format!(
+            "target.model = 'm'\ntarget.metrics = '{metrics}'\ntarget.tls.ca = '{}'\n{header}",
+            authority.file("ca.pem")
+        );
         let target = scenario(&text).target;
         let access = Access::new(&target).expect("what it takes");
         assert!(!format!("{access:?} {target:?}").contains(SECRET));

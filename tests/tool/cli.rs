@@ -107,7 +107,7 @@ fn what_cannot_be_tested_is_one_clear_line_and_exit_code_4() {
     let output = run(&["-u", &server.address.to_string(), "-m", "nobody"]);
     assert_eq!(output.status.code(), Some(4));
     assert!(
-        text(&output.stderr).contains("no model 'nobody'; it has any_tensors, custom_dyna_sequence_bool, "),
+        text(&output.stderr).contains("no model 'nobody'; it has any_tensors, bls_oldest_sequence_bool, "),
         "{}",
         text(&output.stderr)
     );

@@ -96,7 +96,7 @@ fn what_cannot_be_tested_is_told_before_anything_is_sent() {
     assert_cannot_test(
         Setup::default(),
         "target.model = 'no_such'",
-        "no model 'no_such'; it has any_tensors, custom_dyna_sequence_bool, ",
+        "no model 'no_such'; it has any_tensors, bls_oldest_sequence_bool, ",
     );
     assert_cannot_test(Setup { datatype: Some("FP32"), ..Setup::default() }, "", "takes [INPUT FP32[-1, -1]]");
     let bf16 = "takes INPUT BF16[-1, -1], and sums of BF16 are exact up to 256 alone, which is too little to tell answers apart";
