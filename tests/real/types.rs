@@ -137,7 +137,7 @@ fn family(name: &str) -> &str {
 #[test]
 fn no_model_of_the_reference_server_is_accused_under_either_strategy() {
     let names: Vec<_> = model_names().filter(|name| answers_once(name)).map(str::to_owned).collect();
-    assert_eq!(names.len(), 15 * TYPES.len());
+    assert_eq!(names.len(), 17 * TYPES.len());
     let names = thinned(&names, rounds(4, 1));
     for strategy in [Strategy::Direct, Strategy::Oldest] {
         let server = reference_server(models(strategy), &[]);
