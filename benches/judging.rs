@@ -104,6 +104,7 @@ fn answer_of(step: &Step, datatype: &str, shape: Vec<i64>, data: Vec<u8>) -> Eve
 fn rules() -> Rules {
     Rules {
         model: "m".into(),
+        calls: None,
         version: None,
         output: "OUTPUT".into(),
         shape: vec![1, 1].into(),

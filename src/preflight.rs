@@ -121,6 +121,7 @@ impl Preflight {
         Rules {
             words: Words::of_server(model.server.as_deref()),
             model: model.name,
+            calls: model.calls,
             version: model.version,
             output: model.output.name,
             shape: model.shape,

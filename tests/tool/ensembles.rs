@@ -185,26 +185,40 @@ fn an_ensemble_says_which_step_rejects_a_request() {
     assert_eq!((rejection.code(), rejection.message()), (tonic::Code::InvalidArgument, text));
 }
 
+/// What a server answers to one step of ID 7.
+fn infer(server: &Server, model: &str, start: bool, end: bool) -> Result<(), tonic::Status> {
+    let request = step(model, 7, &[5], start, end);
+    runs::runtime().block_on(async {
+        let client = GrpcInferenceServiceClient::connect(format!("http://{}", server.address)).await;
+        client.expect("the server accepts connections").model_infer(request).await.map(drop)
+    })
+}
+
+/// The successes and failures of the model that calls another.
+fn counts(server: &Server) -> (u64, u64) {
+    runs::runtime().block_on(async {
+        let client = GrpcInferenceServiceClient::connect(format!("http://{}", server.address)).await;
+        let asked = ModelStatisticsRequest { name: CALLS.to_owned(), version: String::new() };
+        let told = client.expect("the server accepts connections").model_statistics(asked).await;
+        let told = told.expect("it tells them").into_inner().model_stats.remove(0);
+        let counts = told.inference_stats.expect("it has counted");
+        (counts.success.map_or(0, |success| success.count), counts.fail.map_or(0, |fail| fail.count))
+    })
+}
+
+#[test]
+fn an_error_of_the_calling_model_itself_counts_as_a_failure() {
+    // The called model is the first that can fail, and the calling one the second.
+    let server = server(Some("model-error:once@2"));
+    let error = infer(&server, CALLS, true, true).expect_err("it fails");
+    assert_eq!((error.code(), error.message()), (tonic::Code::Internal, "the model could not execute the request"));
+    assert_eq!(counts(&server), (0, 1));
+}
+
 #[test]
 fn a_model_says_that_the_model_which_it_calls_rejects_a_request_and_counts_a_success() {
     let server = server(None);
-    let infer = |model: &str, start, end| {
-        let request = step(model, 7, &[5], start, end);
-        runs::runtime().block_on(async {
-            let client = GrpcInferenceServiceClient::connect(format!("http://{}", server.address)).await;
-            client.expect("the server accepts connections").model_infer(request).await
-        })
-    };
-    let successes = || {
-        runs::runtime().block_on(async {
-            let client = GrpcInferenceServiceClient::connect(format!("http://{}", server.address)).await;
-            let asked = ModelStatisticsRequest { name: CALLS.to_owned(), version: String::new() };
-            let told = client.expect("the server accepts connections").model_statistics(asked).await;
-            let told = told.expect("it tells them").into_inner().model_stats.remove(0);
-            let counts = told.inference_stats.expect("it has counted");
-            (counts.success.expect("successes").count, counts.fail.map_or(0, |fail| fail.count))
-        })
-    };
+    let infer = |model: &str, start, end| infer(&server, model, start, end);
     infer(CALLS, true, false).expect("it is right");
     // A step behind its back ends the sequence in the called model alone.
     infer(&format!("{CALLS}_called"), false, true).expect("it is right");
@@ -213,5 +227,5 @@ fn a_model_says_that_the_model_which_it_calls_rejects_a_request_and_counts_a_suc
         sequence 7 to model 'bls_sequence_int32_called' must specify the START flag on the first request of the sequence";
     assert_eq!((rejection.code(), rejection.message()), (tonic::Code::Internal, text));
     // It has executed the request, and the called model has not.
-    assert_eq!(successes(), (2, 0));
+    assert_eq!(counts(&server), (2, 0));
 }

@@ -122,6 +122,7 @@ mod tests {
     fn rules() -> Rules {
         Rules {
             model: "m".into(),
+            calls: None,
             version: None,
             output: "OUTPUT".into(),
             shape: vec![1, 1].into(),

@@ -58,6 +58,9 @@ use workload::{
 pub struct Rules {
     /// The model that was asked for.
     pub model: String,
+    /// The model that its program calls for each request, where it calls one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<String>,
     /// The version of it that answers, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,

@@ -74,7 +74,8 @@ impl super::observation::Observation<'_> {
         text: &str,
     ) {
         let Some(seen) = code else { return };
-        let reason = if words::are_of_a_called_model(text) { Reason::Called } else { reason };
+        let is_of_called = self.rules.calls.as_ref().is_some_and(|called| words::are_of_a_called_model(text, called));
+        let reason = if is_of_called { Reason::Called } else { reason };
         let expected = reason.code(seen);
         if seen != expected && self.rules.words == Words::Unknown {
             self.was_in_other_words(of, format!("{seen}: {text}"));

@@ -62,6 +62,7 @@ impl Conversation {
     fn of(form: IdForm, arithmetic: Arithmetic) -> Self {
         let rules = Rules {
             model: "m".into(),
+            calls: None,
             version: None,
             output: "OUTPUT".into(),
             shape: vec![1, 1].into(),

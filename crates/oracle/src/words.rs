@@ -70,12 +70,9 @@ pub(super) fn want_start(text: &str, id: &str, model: &str) -> bool {
 /// What stands before the words of a step's error where an ensemble tells it, up to the ensemble's name and behind that.
 const OF_ENSEMBLE: [&str; 2] = ["in ensemble '", "', "];
 
-/// What Triton's Python backend says where a model that a model calls answers with an error. All of these have the same code.
-const OF_CALLED: &str = "Error when running inference: ";
-
-/// Whether an error is one of a model that the tested one calls.
-pub(super) fn are_of_a_called_model(text: &str) -> bool {
-    text.contains(OF_CALLED)
+/// Whether an error is one of the model that the tested one calls. Triton's Python backend tells all of these with one code.
+pub(super) fn are_of_a_called_model(text: &str, called: &str) -> bool {
+    text.contains(&format!("Model {called} - Error when running inference: "))
 }
 
 /// Whether an error has no words, or none but an ensemble's name.

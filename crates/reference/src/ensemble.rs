@@ -96,25 +96,11 @@ impl Passage {
         let given = |(its, tensor): &(Arc<str>, Arc<str>)| Some((Arc::clone(its), way.tensors.get(tensor)?.clone()));
         let inputs: Inputs = step.inputs.iter().filter_map(given).collect();
         let loses = |flag: bool, fault| flag && !is_first && self.faults.happens(fault);
-        Some(Request {
-            id: asked.id.clone(),
-            start: asked.start && !loses(asked.start, Fault::EnsembleLosesStart),
-            end: asked.end && !loses(asked.end, Fault::EnsembleLosesEnd),
-            goes_on: false,
-            batch_size: asked.batch_size,
-            timeout: asked.timeout,
-            // What a step has begun with it ends with: a cancel is looked for between the steps alone.
-            cancelled: Arc::new(AtomicBool::new(asked.cancelled.load(Relaxed))),
-            shape: inputs.iter().flat_map(|(_, tensor)| tensor.shape.iter().copied()).collect(),
-            arrived: Moment::ZERO,
-            payload: Ticket {
-                request_id: asked.payload.request_id.clone(),
-                version: asked.payload.version,
-                inputs,
-                wants: Wants::ALL,
-                reply: Reply::Step(Arc::clone(self)),
-            },
-        })
+        let start = asked.start && !loses(asked.start, Fault::EnsembleLosesStart);
+        let end = asked.end && !loses(asked.end, Fault::EnsembleLosesEnd);
+        // What a step has begun with it ends with: a cancel is looked for between the steps alone.
+        let cancelled = Arc::new(AtomicBool::new(asked.cancelled.load(Relaxed)));
+        Some(Request { cancelled, ..handed_on(asked, [start, end], inputs, Reply::Step(Arc::clone(self))) })
     }
 
     /// Takes what a step is answered with.
@@ -147,6 +133,28 @@ impl Passage {
         drop(way);
         let outputs = failure.map_or_else(|| wanted(&self.ensemble.spec(), request.payload.wants, &tensors), Err);
         self.ensemble.passed(request, outputs.map_err(|failure| of_ensemble(&self.ensemble.name, &failure)));
+    }
+}
+
+/// What another model is asked for a request, with these flags and inputs; no cancel of the client reaches it.
+pub(super) fn handed_on(asked: &Asked, [start, end]: [bool; 2], inputs: Inputs, reply: Reply) -> Asked {
+    Request {
+        id: asked.id.clone(),
+        start,
+        end,
+        goes_on: false,
+        batch_size: asked.batch_size,
+        timeout: asked.timeout,
+        cancelled: Arc::default(),
+        shape: inputs.iter().flat_map(|(_, tensor)| tensor.shape.iter().copied()).collect(),
+        arrived: Moment::ZERO,
+        payload: Ticket {
+            request_id: asked.payload.request_id.clone(),
+            version: asked.payload.version,
+            inputs,
+            wants: Wants::ALL,
+            reply,
+        },
     }
 }
 

@@ -70,6 +70,14 @@ pub(super) struct Instance {
 pub(super) struct Executed<R> {
     pub(super) request: Request<Ticket<R>>,
     pub(super) outcome: RequestResult,
+    /// Whether the model itself executed it, which a program also does that passes on the error of a model that it calls.
+    pub(super) succeeded: bool,
+}
+
+impl<R> Executed<R> {
+    fn new(request: Request<Ticket<R>>, outcome: RequestResult) -> Self {
+        Self { request, succeeded: outcome.is_ok(), outcome }
+    }
 }
 
 pub(super) type RequestResult = Result<Vec<Outputs>, Status>;
@@ -88,7 +96,7 @@ impl Instance {
     /// What becomes of a batch whose instance failed.
     pub(super) fn fail<R>(rows: Batch<Ticket<R>>, why: &Status) -> Vec<Executed<R>> {
         let requests = rows.into_iter().filter_map(|row| row.request);
-        requests.map(|request| Executed { request, outcome: Err(why.clone()) }).collect()
+        requests.map(|request| Executed::new(request, Err(why.clone()))).collect()
     }
 
     /// Executes a batch; padding is not among what comes back.
@@ -120,7 +128,7 @@ impl Instance {
             outcomes.iter_mut().flatten().for_each(all_but_one);
         }
         let executed = rows.into_iter().zip(outcomes);
-        executed.filter_map(|(row, outcome)| row.request.map(|request| Executed { request, outcome })).collect()
+        executed.filter_map(|(row, outcome)| row.request.map(|request| Executed::new(request, outcome))).collect()
     }
 
     /// Executes those rows once too often that nobody waits for any more, where that is planted.

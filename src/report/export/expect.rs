@@ -92,6 +92,7 @@ impl Expecting {
     pub(super) fn new(arithmetic: Arithmetic, golden: Option<&Arc<Golden>>) -> Self {
         let rules = Rules {
             model: MODEL.to_owned(),
+            calls: None,
             version: None,
             output: String::new(),
             shape: vec![1].into(),

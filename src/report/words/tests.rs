@@ -4,15 +4,18 @@ use std::num::NonZeroU64;
 
 use super::*;
 use oracle::{
-    Sent,
+    Answer, Disorder, Sent, State, Taken,
     diagnosis::{Cause, Clue, Explanation, Left, Relation, SequenceId, WentOn},
+    golden::{Answered, Deviation, Differs, FaultKind, Lineage, Misfit, Named},
 };
 use workload::{
+    controls::{Difference, Flag},
     conversation::Transport,
     event::{Code, ContextId, ServerName},
+    inputs::ElementType,
     model::Counted,
     sequence::{CorrelationId, Flaw, Pattern, RequestId, Special},
-    tensor::Other,
+    tensor::{Content, Held, Other, Unlike},
 };
 
 fn id(number: u64) -> CorrelationId {

@@ -49,6 +49,7 @@ impl Histories {
 fn oracle() -> Oracle {
     let rules = Rules {
         model: "m".into(),
+        calls: None,
         version: None,
         output: "OUTPUT".into(),
         shape: vec![1, 1].into(),

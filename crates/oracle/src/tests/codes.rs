@@ -7,7 +7,13 @@ use workload::{
 };
 
 fn rejected(flaw: Option<Flaw>, text: &str, code: Code) -> Conversation {
+    rejected_by(None, flaw, text, code)
+}
+
+/// The same of a model that calls another.
+fn rejected_by(calls: Option<&str>, flaw: Option<Flaw>, text: &str, code: Code) -> Conversation {
     let mut c = Conversation::new();
+    c.oracle.rules.calls = calls.map(str::to_owned);
     c.tell(EventKind::Opened(Connection::Own, Transport::GrpcUnary));
     c.send_special(flaw.is_some(), false, &[1], &[flaw.map(Special::Flaw)]);
     let received = Received { id: "0-0-0-0".into(), result: Err(text.into()), code: Some(code), outputs: 0 };
@@ -38,8 +44,13 @@ fn a_rejection_has_the_code_of_its_reason() {
     // What a called model rejects has the same code for every reason.
     let of_called = format!("in ensemble 'm', Model c - Error when running inference: {START_ERROR}");
     for (code, other) in [(Code::Grpc(13), Code::Grpc(3)), (Code::Http(500), Code::Http(400))] {
-        rejected(None, &of_called, code).assert(&[]);
-        rejected(None, &of_called, other).assert(&[ViolationKind::UnexpectedError]);
+        rejected_by(Some("c"), None, &of_called, code).assert(&[]);
+        rejected_by(Some("c"), None, &of_called, other).assert(&[ViolationKind::UnexpectedError]);
+        // A model that calls none, or another one, has no right to that code.
+        for calls in [None, Some("d")] {
+            rejected_by(calls, None, &of_called, other).assert(&[]);
+            rejected_by(calls, None, &of_called, code).assert(&[ViolationKind::UnexpectedError]);
+        }
     }
     let c = rejected(None, expired, Code::Http(400));
     assert!(c.violations().contains(&ViolationKind::UnexpectedError), "{:?}", c.violations());

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, PoisonError, atomic::AtomicBool},
+    sync::{Arc, PoisonError},
 };
 
 use tokio::sync::oneshot;
@@ -10,10 +10,9 @@ use tonic::{Code, Status};
 
 use super::{
     super::{
-        ensemble::{of_ensemble, tensors, wanted},
-        execution::{Executed, RequestResult, Ticket, Wants},
+        ensemble::{handed_on, of_ensemble, tensors, wanted},
+        execution::{Executed, RequestResult, Wants},
         fault::Fault,
-        scheduler::{Moment, Request},
     },
     Answer, Asked, Asks, Reply, Served,
 };
@@ -43,7 +42,7 @@ impl Served {
                 Err(failure) => Err(failure),
             };
             let outcome = self.outcome(request.payload.wants, answer);
-            executed.push(Executed { request, outcome });
+            executed.push(Executed { request, outcome, succeeded: true });
         }
         executed
     }
@@ -51,24 +50,10 @@ impl Served {
     /// What the other model is asked for. No cancel of the client reaches it.
     fn request_for_called(&self, asked: &mut Asked, sender: oneshot::Sender<Answer>) -> Asked {
         let loses = |flag: bool, fault| flag && self.faults.happens(fault);
-        Request {
-            id: asked.id.clone(),
-            start: asked.start && !loses(asked.start, Fault::BlsLosesStart),
-            end: asked.end && !loses(asked.end, Fault::BlsLosesEnd),
-            goes_on: false,
-            batch_size: asked.batch_size,
-            timeout: asked.timeout,
-            cancelled: Arc::new(AtomicBool::new(false)),
-            shape: asked.shape.clone(),
-            arrived: Moment::ZERO,
-            payload: Ticket {
-                request_id: asked.payload.request_id.clone(),
-                version: asked.payload.version,
-                inputs: std::mem::take(&mut asked.payload.inputs),
-                wants: Wants::ALL,
-                reply: Reply::Call(sender),
-            },
-        }
+        let start = asked.start && !loses(asked.start, Fault::BlsLosesStart);
+        let end = asked.end && !loses(asked.end, Fault::BlsLosesEnd);
+        let inputs = std::mem::take(&mut asked.payload.inputs);
+        handed_on(asked, [start, end], inputs, Reply::Call(sender))
     }
 
     /// What the client gets of an answer of the other model.

@@ -84,15 +84,13 @@ impl Served {
         for executed in executed {
             if self.faults.happens(Fault::ModelError) {
                 let text = "the model could not execute the request";
-                executed.outcome = Err(Status::internal(text));
+                (executed.outcome, executed.succeeded) = (Err(Status::internal(text)), false);
             }
         }
     }
 
     fn count(&self, batch_size: usize, executed: &[Executed<Reply>], span: &Range<Moment>) {
-        // A program that answers with the error of a model that it called has succeeded.
-        let calls = self.spec().parameters.calls.is_some();
-        let each = executed.iter().map(|executed| (executed.request.arrived, calls || executed.outcome.is_ok()));
+        let each = executed.iter().map(|executed| (executed.request.arrived, executed.succeeded));
         let epoch_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let times = match () {
             () if self.faults.happens(Fault::CountNot) => 0,

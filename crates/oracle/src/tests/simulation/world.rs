@@ -230,6 +230,7 @@ impl World {
         };
         let rules = Rules {
             model: "m".into(),
+            calls: None,
             version: None,
             output: "OUTPUT".into(),
             shape: vec![1, -1].into(),
