@@ -245,8 +245,11 @@ impl Table<'_> {
     }
 
     fn faults(&self, out: &mut String) -> std::fmt::Result {
+        let mut rows: Vec<_> = self.rows.iter().collect();
+        let groups: Vec<_> = rows.iter().map(|row| row.fault.group()).collect();
+        rows.sort_by_key(|row| groups.iter().position(|group| *group == row.fault.group()));
         let mut group = "";
-        for row in self.rows {
+        for row in rows {
             if group != row.fault.group() {
                 group = row.fault.group();
                 writeln!(out, "\n## {}{} faults\n", group[..1].to_uppercase(), &group[1..])?;

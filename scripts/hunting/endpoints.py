@@ -70,7 +70,8 @@ class Triton:
 
     def __init__(self, triton):
         self.triton = triton
-        self.url = f"127.0.0.1:{triton.grpc_port}"
+        # Both, because each transport takes the endpoint that speaks it.
+        self.url = f"127.0.0.1:{triton.grpc_port},http://127.0.0.1:{triton.http_port}"
         self.metrics = f"127.0.0.1:{triton.metrics_port}"
         self.model = None
         self.restart_command = server.restarts_on_signal(triton, self.has_its_model_again)

@@ -17,7 +17,7 @@ import unittest.mock
 from . import document, endpoints, fingerprint, schedule, settings, tool, writing
 from .endpoints import Commanded, EndpointError
 from .findings import Book, Case, Finding, rate, span
-from .hunt import Hunt
+from .hunt import Hunt, addresses
 
 
 def failure(*conversations):
@@ -359,6 +359,15 @@ class CommandedServers(unittest.TestCase):
         with Commanded(self.program(text)).at("endpoint", None) as server:
             server.process.wait(60)
             self.assertEqual((server.url, server.death()), ("127.0.0.1:8001", "exited with code 7"))
+
+
+class Tritonservers(unittest.TestCase):
+    def test_both_endpoints_are_named_because_scenarios_use_both(self):
+        self.addCleanup(signal.signal, signal.SIGUSR1, signal.getsignal(signal.SIGUSR1))
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        server = endpoints.Triton(types.SimpleNamespace(grpc_port=1, http_port=2, metrics_port=3, scratch=folder))
+        words = ["-u", "127.0.0.1:1,http://127.0.0.1:2", "--metrics-url", "127.0.0.1:3"]
+        self.assertEqual(addresses(server), words)
 
 
 class FakeServer:

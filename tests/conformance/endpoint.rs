@@ -7,7 +7,9 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use models::ModelOptions;
 use reference::{Fault, HoldUntil, Options, Planted, Server};
+use tempfile::TempDir;
 
 use crate::setup::Backend;
 
@@ -17,13 +19,15 @@ pub(crate) const REFERENCE: &str = "the reference server";
 /// A server ends with its process. This limit is for one that hangs; the long form may take four hours.
 const SERVER_SECONDS: &str = "14400";
 
-/// What a server's process needs in its environment: both hold Direct's executions back until so many requests wait.
+/// What a server needs besides its models' configurations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Environment {
-    /// `TRITONSERVER_DELAY_SCHEDULER`: requests in slots.
+    /// `TRITONSERVER_DELAY_SCHEDULER` holds Direct's executions back until so many requests wait in slots.
     pub(crate) delay_scheduler: Option<u32>,
-    /// `TRITONSERVER_BACKLOG_DELAY_SCHEDULER`: requests in the backlog, too.
+    /// `TRITONSERVER_BACKLOG_DELAY_SCHEDULER` does until so many wait in the backlog, too.
     pub(crate) backlog_delay_scheduler: Option<u32>,
+    /// How many versions its repository has of each model, where that is more than one.
+    pub(crate) versions: Option<u32>,
 }
 
 impl Environment {
@@ -58,13 +62,27 @@ impl fmt::Debug for Endpoint {
 }
 
 /// The real server. It is ended by the end of its input, which comes with this process's own end too.
-struct Real(Child);
+struct Real {
+    process: Child,
+    #[expect(dead_code, reason = "it is deleted when it is dropped, after the server has ended")]
+    repository: Option<TempDir>,
+}
 
 impl Drop for Real {
     fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
     }
+}
+
+/// A model repository with so many versions of each model.
+fn repository(versions: u32) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sequence-stress"));
+    command.arg("repository").arg(folder.path()).args(["--tester", "--dtype", "int32", "--versions"]);
+    let written = command.arg(versions.to_string()).output().expect("it runs");
+    assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
+    folder
 }
 
 /// Starts the real tritonserver, with no model loaded.
@@ -81,6 +99,10 @@ pub(crate) fn real(environment: Environment, backend: Backend) -> Endpoint {
     if backend == Backend::Python {
         command.arg("--python");
     }
+    let repository = environment.versions.map(repository);
+    if let Some(folder) = &repository {
+        command.arg("--repository").arg(folder.path());
+    }
     for variable in environment.variables() {
         command.args(["--server-env", &variable]);
     }
@@ -91,7 +113,7 @@ pub(crate) fn real(environment: Environment, backend: Backend) -> Endpoint {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("with-triton runs");
     let mut told = String::new();
     let out = child.stdout.take().expect("a pipe");
-    let server = Real(child);
+    let server = Real { process: child, repository };
     BufReader::new(out).read_line(&mut told).expect("the server's addresses");
     let mut told = told.split_whitespace().map(str::parse);
     let mut address = || told.next().and_then(Result::ok).expect("with-triton starts a server and tells its addresses");
@@ -115,7 +137,8 @@ pub(crate) fn reference(environment: Environment) -> Endpoint {
         backlog: requests(environment.backlog_delay_scheduler),
     };
     let faults = vec![Planted::always(Fault::OrphanAtCancel)];
-    let options = Options { hold_until, faults, explicit: true, ..Options::default() };
+    let models = ModelOptions { versions: environment.versions.unwrap_or(1), ..ModelOptions::default() };
+    let options = Options { hold_until, faults, models, explicit: true, ..Options::default() };
     let server = Server::start(options).expect("a free port");
     let addresses = Addresses { grpc: server.address, http: server.http };
     Endpoint { name: REFERENCE, backend: Backend::Native, addresses, _server: Box::new(server) }

@@ -207,7 +207,12 @@ macro_rules! groups {
 
 /// An environment that holds executions back, or not.
 const fn held(delay_scheduler: Option<u32>, backlog_delay_scheduler: Option<u32>) -> Environment {
-    Environment { delay_scheduler, backlog_delay_scheduler }
+    Environment { delay_scheduler, backlog_delay_scheduler, versions: None }
+}
+
+/// An environment with so many versions of each model.
+const fn with_versions(versions: u32) -> Environment {
+    Environment { versions: Some(versions), ..held(None, None) }
 }
 
 groups! {
@@ -225,6 +230,7 @@ groups! {
     batches_of_four: held(Some(4), None), ALL, scripted::batches::four;
     batches_of_eight: held(Some(8), None), ALL, scripted::batches::eight;
     types: held(None, None), ALL, scripted::types::conversations;
+    versions: with_versions(2), ALL, scripted::versions::conversations;
     by_calls: held(None, None), ALL, scripted::over::conversations;
     by_calls_that_wait: held(None, None), ALL, scripted::over::that_wait;
     from_a_seed: held(None, None), ALL, random::conversations;

@@ -54,6 +54,34 @@ pub(crate) enum State {
     OneBuffer,
 }
 
+/// Which of a model's versions are served.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Policy {
+    All,
+    Latest(u32),
+    Specific(&'static [i64]),
+}
+
+impl Policy {
+    fn json(self) -> Value {
+        match self {
+            Self::All => json!({ "all": {} }),
+            Self::Latest(count) => json!({ "latest": { "num_versions": count } }),
+            Self::Specific(versions) => json!({ "specific": { "versions": versions } }),
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => write!(out, "all versions"),
+            Self::Latest(count) => write!(out, "the latest {count} versions"),
+            Self::Specific(versions) => write!(out, "versions {versions:?}"),
+        }
+    }
+}
+
 /// A model's configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
@@ -73,6 +101,7 @@ pub(crate) struct Setup {
     execute_ms: u64,
     error_on_value: Option<i32>,
     ragged: bool,
+    policy: Option<Policy>,
 }
 
 impl Setup {
@@ -95,6 +124,7 @@ impl Setup {
             execute_ms: 0,
             error_on_value: None,
             ragged: false,
+            policy: None,
         }
     }
 
@@ -215,6 +245,10 @@ impl Setup {
         Self { ragged: true, ..self }
     }
 
+    pub(crate) fn policy(self, policy: Policy) -> Self {
+        Self { policy: Some(policy), ..self }
+    }
+
     /// The configuration as JSON, as `RepositoryModelLoad` takes it.
     pub(crate) fn json(&self, loading: &Loading) -> String {
         let backend = match loading.backend {
@@ -223,7 +257,7 @@ impl Setup {
         };
         // A state tensor has a fixed shape, and so has what is added to it.
         let dims = [if self.state.is_some() { 1 } else { -1 }];
-        let config = json!({
+        let mut config = json!({
             "name": self.model,
             "backend": backend,
             "max_batch_size": self.batch,
@@ -233,6 +267,9 @@ impl Setup {
             "parameters": self.parameters(&loading.note),
             "sequence_batching": self.sequence_batching(),
         });
+        if let Some(policy) = self.policy {
+            config["version_policy"] = policy.json();
+        }
         config.to_string()
     }
 
@@ -339,6 +376,9 @@ impl fmt::Display for Setup {
         }
         if self.ragged {
             write!(out, ", ragged")?;
+        }
+        if let Some(policy) = self.policy {
+            write!(out, ", {policy}")?;
         }
         if let Some(value) = self.error_on_value {
             write!(out, ", error on {value}")?;

@@ -41,6 +41,8 @@ struct Entry {
     loaded: BTreeMap<i64, Loaded>,
     /// The versions that ever were loaded: others are not known to requests.
     known: BTreeSet<i64>,
+    /// Whether a configuration of it was taken to be loaded, even if it had none of the versions serve.
+    is_known: bool,
     /// Still busy with what was queued when it was unloaded.
     leaving: Vec<Arc<Served>>,
 }
@@ -57,7 +59,8 @@ impl Repository {
     pub(super) fn new(sources: Vec<Source>, faults: Arc<Faults>, hold_until: HoldUntil, tasks: Tasks) -> Self {
         let entry = |source: Source| {
             let name = source.config.name.clone();
-            (name, Entry { source, loaded: BTreeMap::new(), known: BTreeSet::new(), leaving: Vec::new() })
+            let (loaded, known, leaving) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+            (name, Entry { source, loaded, known, is_known: false, leaving })
         };
         Self { faults, tasks, hold_until, models: RwLock::new(sources.into_iter().map(entry).collect()) }
     }
@@ -85,7 +88,7 @@ impl Repository {
         let version = parse_version(version)?;
         let unknown = |code, rest: &str| Err(Status::new(code, format!("Request for unknown model: '{name}' {rest}")));
         let models = self.models();
-        let Some(entry) = models.get(name).filter(|entry| !entry.known.is_empty()) else {
+        let Some(entry) = models.get(name).filter(|entry| entry.is_known) else {
             return unknown(Code::NotFound, "is not found");
         };
         match version {
@@ -204,6 +207,7 @@ impl Repository {
                 })?
             }
         };
+        entry.is_known = true;
         let versions = served_versions(&config, &entry.source.versions)
             .map_err(|problem| Status::invalid_argument(format!("load failed for model '{name}': {problem}\n")))?;
         let of_version = |version: &i64| {
@@ -241,12 +245,12 @@ impl Repository {
         }
     }
 
-    /// Rejects new sequences, and waits until what was accepted is answered.
     /// An instance of each model that serves fails, and comes back.
     pub(super) fn fail_an_instance(&self) {
         self.models().values().flat_map(Entry::begun).for_each(|served| served.fail());
     }
 
+    /// Rejects new sequences, and waits until what was accepted is answered.
     pub(super) async fn stop(&self) {
         let served: Vec<_> = self.models().values().flat_map(Entry::begun).cloned().collect();
         for model in &served {
@@ -282,8 +286,8 @@ impl Entry {
         }
     }
 
-    /// Has versions of these, and no others, serve. Returns whether one was begun anew: one that differs in the number of instances alone
-    /// goes on.
+    /// Has versions of these, and no others, serve. Returns whether one was begun anew: one that differs in the number of instances, or
+    /// in which versions serve, goes on.
     fn take(&mut self, specs: Vec<Spec>) -> bool {
         let is_left = |version: &i64| specs.iter().all(|spec| spec.version != *version);
         let left: Vec<_> = self.loaded.keys().copied().filter(is_left).collect();

@@ -166,13 +166,14 @@ impl Served {
         Arc::clone(&self.spec.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes a configuration that differs in the number of instances alone: sequences and counts stay. Returns whether it
-    /// is one.
+    /// Takes a configuration that differs in the number of instances, and in which versions serve, alone: sequences and counts stay.
+    /// Returns whether it is one.
     pub(super) fn resize(self: &Arc<Self>, spec: &Arc<Spec>) -> bool {
         let current = self.spec();
-        let mut same_but_for_instances = current.config.clone();
-        same_but_for_instances.instance_group.clone_from(&spec.config.instance_group);
-        if same_but_for_instances != spec.config {
+        let mut same = current.config.clone();
+        same.instance_group.clone_from(&spec.config.instance_group);
+        same.version_policy.clone_from(&spec.config.version_policy);
+        if same != spec.config {
             return false;
         }
         *self.spec.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(spec);

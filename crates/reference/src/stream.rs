@@ -114,7 +114,10 @@ impl Outbox {
                 };
                 self.misbehaviour.deliver(self, place, (1..).zip(responses).map(answer).collect());
             }
-            Err(failure) if self.closes_on_error && !self.misbehaviour.happens(Fault::ErrorWithinStream) => {
+            // On a stream that an earlier error closed nothing can be done wrong.
+            Err(failure)
+                if self.closes_on_error && !(self.is_open() && self.misbehaviour.happens(Fault::ErrorWithinStream)) =>
+            {
                 self.close_with(self.misbehaviour.spoil_code(self.misbehaviour.spoil_error(failure)));
             }
             Err(failure) => {

@@ -282,7 +282,8 @@ rows! {
     WrongElement DIRECT Base STEPS => WrongSum, &[WrongArithmetic];
     KeepState DIRECT Base SEQUENCES => WrongSum, NOT_RESET;
     ResetState DIRECT Base STEPS => WrongSum, RESET;
-    AnswerAfterLostState DIRECT Killed THE_ONLY => WrongSum, RESET;
+    // Where its START failed with the instance, no sequence is left to go on.
+    AnswerAfterLostState DIRECT Killed THE_ONLY => WrongSum, &[StateReset, StartTold, EndTold, RejectionMissing];
     StaleState DIRECT Base SEQUENCES => WrongSum, NOT_RESET;
     SwapStates DIRECT Base STEPS => WrongSum, &[SwappedStates];
     ExchangeStates TWINS Base STEPS => UnexpectedError, &[ExchangedStates];

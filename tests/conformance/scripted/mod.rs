@@ -13,6 +13,7 @@ pub(crate) mod lifecycle;
 pub(crate) mod over;
 pub(crate) mod slots;
 pub(crate) mod types;
+pub(crate) mod versions;
 
 use crate::{conversation::OnPython, setup::Setup};
 
