@@ -12,8 +12,9 @@ use super::{
     access::TlsArgs,
     values::{port, whole},
 };
+use wire::mutation::{Mutation, Planted};
 use workload::{
-    endpoint::{Endpoint, Endpoints, Protocol},
+    endpoint::{Endpoint, Endpoints, Protocol, Scheme},
     scenario::{AccessOverrides, BlackHole, CutBy, Distribution, Network, NetworkCut, Overrides, Tls, Uniform},
 };
 
@@ -21,6 +22,8 @@ use workload::{
 const DRAWN: &str = "\
 N|MIN..MAX is a number, or a range from which each connection draws one; latency is drawn for each piece. Byte \
 counts add up both directions. Without options the proxy passes everything on unchanged.
+
+With --mutate the proxy changes what passes over gRPC; docs/MUTATIONS.md has what each change shows.
 
 With --record the proxy also writes the requests of sequences to FILE: inputs, flags, times, and numbers in place of \
 correlation IDs. The file has no headers. Its inputs may be private. docs/RECORDING.md describes the file.
@@ -73,6 +76,15 @@ pub struct ProxyArgs {
     /// Seed of every choice; printed [default: from the clock]
     #[arg(short, long, value_parser = whole::<u64>, value_name = "SEED", allow_negative_numbers = true)]
     pub random_seed: Option<u64>,
+    /// What to change on the way.
+    #[arg(
+        long, value_name = "NAME[:WHEN]", help_heading = "Mutations", long_help = mutations(),
+        help = "Change what passes (repeatable): NAME, NAME:PROBABILITY or NAME:once@N; --help lists them"
+    )]
+    pub mutate: Vec<Planted>,
+    /// For how long a mutation that delays something holds it back, in ms
+    #[arg(long, value_name = "MS", value_parser = whole::<u32>, default_value_t = 10_000, help_heading = "Mutations")]
+    pub mutate_hold_ms: u32,
     /// End when standard input ends, so that the proxy does not outlive its parent process
     #[arg(long)]
     pub while_stdin_is_open: bool,
@@ -105,6 +117,15 @@ impl ProxyArgs {
         }
         if self.http_port != 0 && (grpc, http) != (1, 1) {
             return Err("--http-port needs endpoints of both protocols in --to: use --port".to_owned());
+        }
+        if !self.mutate.is_empty() {
+            if let Some(to) = self.to.iter().find(|to| to.scheme != Scheme::Grpc) {
+                return Err(format!("--mutate is for gRPC without TLS, and --to names {to}"));
+            }
+            if self.record.is_some() || !self.network()?.is_clear() {
+                let problem = "--mutate does not go with --record or with a faulty network: start a second proxy in front of this one";
+                return Err(problem.to_owned());
+            }
         }
         if self.record.is_none() && self.tls.overrides() != Tls::default() {
             return Err("--ca, --client-cert, --client-key and --server-name need --record: without it the proxy passes on what clients encrypt".to_owned());
@@ -152,6 +173,14 @@ impl ProxyArgs {
         network.check().map_err(|(key, problem)| format!("{key}: {problem}"))?;
         Ok(network)
     }
+}
+
+fn mutations() -> String {
+    let list = Mutation::ALL.map(|mutation| format!("- {}: {}", mutation.name(), mutation.what())).join("\n");
+    format!(
+        "Change what passes (repeatable). NAME happens at each chance, NAME:PROBABILITY now and then, and NAME:once@N at the \
+         N-th chance alone. When the proxy ends, it says how often each happened.\n\n{list}"
+    )
 }
 
 fn drawn(text: &str) -> Result<Distribution, String> {

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::cli::ProxyArgs;
 use wire::{
+    mutation::{self, Happened, Mutations},
     net::Socket,
     proxy::{Copy, Path, serve},
     recording::{MEMORY_MAX, Recorder, Summary},
@@ -58,11 +59,20 @@ pub(super) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let listening = runtime.block_on(async { try_join_all(ways.into_iter().map(Way::listen)).await })?;
     // An old file is not replaced where nothing is recorded.
     let recording = args.record.as_ref().map(|path| Recording::start(args, path)).transpose()?;
-    let carried = runtime.block_on(carry(args, &network, listening, recording.as_ref()));
+    let seed = Seed(args.random_seed.unwrap_or_else(seed_from_the_clock));
+    let hold = Duration::from_millis(args.mutate_hold_ms.into());
+    let mutations = Arc::new(Mutations::new(&args.mutate, seed, hold));
+    let how = How { args, network: &network, seed, recording: recording.as_ref(), mutations: &mutations };
+    let carried = runtime.block_on(how.carry(listening));
     // What is still under way ends with it.
     runtime.shutdown_background();
     // However it ended, the file gets what was recorded.
     let finished = recording.map_or(Ok(0), Recording::finish);
+    print(|out| {
+        mutations.happened().iter().try_for_each(|Happened { mutation, times, chances }| {
+            writeln!(out, "{mutation} happened at {times} of {}", counted(*chances, "chance"))
+        })
+    });
     carried.and(finished)
 }
 
@@ -78,47 +88,57 @@ impl Way {
     }
 }
 
-async fn carry(
-    args: &ProxyArgs,
-    network: &Network,
-    ways: Vec<Way>,
-    recording: Option<&Recording>,
-) -> Result<(), Failure> {
-    let seed = Seed(args.random_seed.unwrap_or_else(seed_from_the_clock));
-    let mut signals =
-        Signals::new().map_err(|error| Failure::could_not_test(format!("cannot wait for Ctrl-C: {error}")))?;
-    print(|out| {
-        if !network.is_clear() {
-            writeln!(out, "seed {seed}")?;
+/// What happens to connections on the way.
+struct How<'p> {
+    args: &'p ProxyArgs,
+    network: &'p Network,
+    seed: Seed,
+    recording: Option<&'p Recording>,
+    mutations: &'p Arc<Mutations>,
+}
+
+impl How<'_> {
+    async fn carry(&self, ways: Vec<Way>) -> Result<(), Failure> {
+        let Self { args, network, seed, recording, mutations } = *self;
+        let mut signals =
+            Signals::new().map_err(|error| Failure::could_not_test(format!("cannot wait for Ctrl-C: {error}")))?;
+        print(|out| {
+            if !network.is_clear() || !args.mutate.is_empty() {
+                writeln!(out, "seed {seed}")?;
+            }
+            for Way { to, address, .. } in &ways {
+                writeln!(out, "the server is {to}; clients connect to {address}")?;
+            }
+            if let Some(Recording { path, .. }) = recording {
+                writeln!(out, "recording to {}; Ctrl-C ends it", path.display())?;
+            }
+            out.flush()
+        });
+        let serving = (0..).zip(ways).map(|(worker, Way { to, listener, address })| {
+            let mut path = Path::new(network.clone(), None, seed, worker);
+            if let Some(Recording { recorder, .. }) = recording {
+                let taps = recorder.taps();
+                path = path.copied(move || -> Copy {
+                    let mut tap = taps();
+                    Box::new(move |bytes| tap.came(bytes))
+                });
+            }
+            let server = Arc::new(Server::new(to, recording));
+            async move {
+                let connect = move || Arc::clone(&server).connect();
+                let carried = if args.mutate.is_empty() {
+                    serve(listener, connect, path, pending()).await
+                } else {
+                    mutation::serve(listener, connect, Arc::clone(mutations), pending()).await
+                };
+                carried.map_err(cannot_listen(address))
+            }
+        });
+        tokio::select! {
+            served = try_join_all(serving) => served.map(drop),
+            () = signals.recv() => Ok(()),
+            () = end_of_input(args.while_stdin_is_open) => Ok(()),
         }
-        for Way { to, address, .. } in &ways {
-            writeln!(out, "the server is {to}; clients connect to {address}")?;
-        }
-        if let Some(Recording { path, .. }) = recording {
-            writeln!(out, "recording to {}; Ctrl-C ends it", path.display())?;
-        }
-        out.flush()
-    });
-    let serving = (0..).zip(ways).map(|(worker, Way { to, listener, address })| {
-        let mut path = Path::new(network.clone(), None, seed, worker);
-        if let Some(Recording { recorder, .. }) = recording {
-            let taps = recorder.taps();
-            path = path.copied(move || -> Copy {
-                let mut tap = taps();
-                Box::new(move |bytes| tap.came(bytes))
-            });
-        }
-        let server = Arc::new(Server::new(to, recording));
-        async move {
-            serve(listener, move || Arc::clone(&server).connect(), path, pending())
-                .await
-                .map_err(cannot_listen(address))
-        }
-    });
-    tokio::select! {
-        served = try_join_all(serving) => served.map(drop),
-        () = signals.recv() => Ok(()),
-        () = end_of_input(args.while_stdin_is_open) => Ok(()),
     }
 }
 

@@ -32,6 +32,7 @@ mod limit;
 mod mean_step;
 mod metrics;
 mod model_repository;
+mod mutations;
 mod network;
 mod network_calls;
 mod other_models;

@@ -3,19 +3,19 @@
 use std::{
     fmt,
     str::FromStr,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
-use rand::RngExt as _;
-use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use tokio::time::Instant;
 
-use workload::{seed::Seed, wording::meant};
+pub use workload::chance::When;
+use workload::{
+    chance::{Chances, named_when},
+    seed::Seed,
+    wording::meant,
+};
 
 workload::table! {
     /// What the reference server can do wrong; its sentence is what the server does wrong, and by that what is a chance to do it.
@@ -232,15 +232,6 @@ impl Fault {
     }
 }
 
-/// When a planted fault is committed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum When {
-    /// At each chance with this probability.
-    Probability(f64),
-    /// At this chance, counted from 1, and never again.
-    Once(u64),
-}
-
 /// A fault and when it is committed: `NAME`, `NAME:PROBABILITY` or `NAME:once@N`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Planted {
@@ -253,7 +244,7 @@ pub struct Planted {
 impl Planted {
     /// The fault at each chance.
     pub fn always(fault: Fault) -> Self {
-        Self { fault, when: When::Probability(1.0) }
+        Self { fault, when: When::ALWAYS }
     }
 
     /// The fault at one chance, counted from 1.
@@ -266,21 +257,13 @@ impl FromStr for Planted {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, when) = text.split_once(':').unwrap_or((text, "1"));
+        let (name, when) = named_when(text);
         let Some(fault) = Fault::named(name) else {
             let meant = meant(name, Fault::NAMES.iter().copied(), "list them with `sequence-stress faults`");
             return Err(format!("there is no fault '{name}'; {meant}"));
         };
-        let wrong = || format!("'{when}' is neither a probability from 0 to 1 nor once@N with N from 1");
-        Ok(Self { fault, when: read_when(when).ok_or_else(wrong)? })
+        Ok(Self { fault, when: when? })
     }
-}
-
-fn read_when(text: &str) -> Option<When> {
-    if let Some(chance) = text.strip_prefix("once@") {
-        return chance.parse().ok().filter(|chance| *chance > 0).map(When::Once);
-    }
-    text.parse().ok().filter(|probability| (0.0..=1.0).contains(probability)).map(When::Probability)
 }
 
 impl Serialize for Planted {
@@ -297,11 +280,7 @@ impl<'de> Deserialize<'de> for Planted {
 
 impl fmt::Display for Planted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.when {
-            When::Once(chance) => write!(f, "{}:once@{chance}", self.fault),
-            When::Probability(1.0) => write!(f, "{}", self.fault),
-            When::Probability(probability) => write!(f, "{}:{probability}", self.fault),
-        }
+        write!(f, "{}{}", self.fault, self.when)
     }
 }
 
@@ -316,10 +295,8 @@ pub struct Faults {
 
 #[derive(Debug)]
 struct Decision {
-    planted: Planted,
-    generator: Mutex<ChaCha8Rng>,
-    chances: AtomicU64,
-    committed: AtomicU64,
+    fault: Fault,
+    chances: Chances,
     /// When, the first times.
     times: Mutex<Vec<Instant>>,
 }
@@ -331,10 +308,8 @@ impl Faults {
     /// Plants these faults; one that is planted twice happens when either says so.
     pub fn new(planted: &[Planted], seed: Seed) -> Self {
         let decision = |(index, planted): (_, &Planted)| Decision {
-            planted: *planted,
-            generator: Mutex::new(seed.generator(index)),
-            chances: AtomicU64::new(0),
-            committed: AtomicU64::new(0),
+            fault: planted.fault,
+            chances: Chances::new(planted.when, seed, index),
             times: Mutex::default(),
         };
         Self { planted: (0..).zip(planted).map(decision).collect(), hold: Duration::ZERO }
@@ -366,11 +341,11 @@ impl Faults {
     /// How many chances there were to commit the fault, whether it was or not.
     pub(super) fn chances(&self, fault: Fault) -> u64 {
         // Each of those that plant it counts every chance.
-        self.decisions(fault).map(|decision| decision.chances.load(Relaxed)).max().unwrap_or(0)
+        self.decisions(fault).map(|decision| decision.chances.count()).max().unwrap_or(0)
     }
 
     pub(super) fn committed(&self, fault: Fault) -> u64 {
-        self.decisions(fault).map(|decision| decision.committed.load(Relaxed)).sum()
+        self.decisions(fault).map(|decision| decision.chances.happened()).sum()
     }
 
     /// When the fault was committed, in the order of time: the first times.
@@ -383,21 +358,14 @@ impl Faults {
     }
 
     fn decisions(&self, fault: Fault) -> impl Iterator<Item = &Decision> {
-        self.planted.iter().filter(move |decision| decision.planted.fault == fault)
+        self.planted.iter().filter(move |decision| decision.fault == fault)
     }
 }
 
 impl Decision {
     fn happens(&self) -> bool {
-        let chance = self.chances.fetch_add(1, Relaxed) + 1;
-        let happens = match self.planted.when {
-            When::Once(at) => chance == at,
-            When::Probability(probability) => {
-                self.generator.lock().unwrap_or_else(PoisonError::into_inner).random_bool(probability)
-            }
-        };
+        let happens = self.chances.happens();
         if happens {
-            self.committed.fetch_add(1, Relaxed);
             let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
             if times.len() < TIMES_MAX {
                 times.push(Instant::now());

@@ -8,6 +8,7 @@ pub mod proto;
 pub mod net;
 pub mod simulation;
 
+pub mod mutation;
 pub mod proxy;
 pub mod recording;
 

@@ -13,6 +13,7 @@ pub mod whole_file;
 
 pub mod answers;
 pub mod arithmetic;
+pub mod chance;
 pub mod claim;
 pub mod conversation;
 pub mod endpoint;

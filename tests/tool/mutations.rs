@@ -1,0 +1,160 @@
+//! What a run says of each mutation that the proxy makes on the way between it and a correct server.
+
+use std::{
+    future::pending,
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use oracle::ViolationKind::{
+    self, Duplicate, Lost, Misaddressed, MissingStartError, NotReady, Reordered, SpuriousStartError, Statistics,
+    StreamBroken, StreamNotClosed, UnexpectedError, WrongControl, WrongModel, WrongOutputName, WrongOutputShape,
+    WrongOutputSize, WrongOutputType, WrongSum, WrongVersion,
+};
+use reference::ModelOptions;
+use sequence_stress::run::{RunResult, Setup};
+use wire::{
+    mutation::{self, Happened, Mutation, Mutations, Of, Planted},
+    net::Socket,
+};
+use workload::{chance::When, seed::Seed};
+
+use crate::support::{
+    runs::{reference_server, run_alone, scenario_at},
+    tool::told,
+};
+
+/// For how long a delayed message is held back: longer than it is waited for.
+const HOLD: Duration = Duration::from_secs(6);
+const SCENARIO: &str = "load = { workers = 4, iterations = 15 }\nlimits = { lost_after_ms = 3000, quiet_ms = 20 }\n";
+const DIRECT: &str = "custom_sequence_int32";
+const OLDEST: &str = "oldest_sequence_int32";
+const DECOUPLED: &str = "decoupled_sequence_int32";
+
+/// What each mutation shows as: the model, the chance at which it happens, and the kinds, one of which there has to be. None where a
+/// client cannot know.
+fn shows(mutation: Mutation) -> (&'static str, u64, &'static [ViolationKind]) {
+    match mutation {
+        Mutation::LoseStart | Mutation::AddStart => (DIRECT, 30, &[WrongControl, SpuriousStartError]),
+        // A model that is not told END ends nothing by it.
+        Mutation::LoseEnd => (OLDEST, 30, &[WrongControl]),
+        Mutation::AddEnd => (DIRECT, 30, &[SpuriousStartError]),
+        Mutation::OtherId => (DIRECT, 30, &[UnexpectedError, WrongSum, WrongControl]),
+        Mutation::ChangeInput | Mutation::ChangeOutput | Mutation::SwapRequests => (DIRECT, 30, &[WrongSum]),
+        Mutation::LoseRequest => (DIRECT, 30, &[WrongSum, Lost]),
+        Mutation::RepeatRequest => (DIRECT, 30, &[Duplicate, WrongSum]),
+        Mutation::DelayRequest | Mutation::LoseResponse | Mutation::DelayResponse => (DIRECT, 30, &[Lost]),
+        Mutation::RepeatResponse => (DIRECT, 30, &[Duplicate]),
+        Mutation::SwapResponses => (DIRECT, 30, &[Reordered]),
+        Mutation::CrossResponses | Mutation::OtherRequestId => (DIRECT, 30, &[Misaddressed]),
+        Mutation::OtherModelName => (DIRECT, 30, &[WrongModel]),
+        Mutation::OtherModelVersion => (DIRECT, 30, &[WrongVersion]),
+        Mutation::OtherOutputName | Mutation::NoOutput => (DIRECT, 30, &[WrongOutputName]),
+        Mutation::OtherOutputType => (DIRECT, 30, &[WrongOutputType]),
+        Mutation::OtherOutputShape => (DIRECT, 30, &[WrongOutputShape]),
+        Mutation::CutOutput => (DIRECT, 30, &[WrongOutputSize]),
+        // Of one response it is known without a mark that it is the last one.
+        Mutation::LoseFinalMark => (DECOUPLED, 30, &[Lost]),
+        Mutation::ErrorForResponse => (DIRECT, 30, &[UnexpectedError]),
+        Mutation::ResponseForError => (DIRECT, 1, &[MissingStartError]),
+        Mutation::OtherError => (DIRECT, 1, &[UnexpectedError]),
+        Mutation::LoseHalfClose | Mutation::KeepOpen => (DIRECT, 3, &[StreamNotClosed]),
+        Mutation::EndStream | Mutation::BreakStream => (DIRECT, 30, &[StreamBroken]),
+        Mutation::CountMore | Mutation::CountLess => (DIRECT, 6, &[Statistics]),
+        // How many requests share an execution is the server's affair.
+        Mutation::CountExecution => (DIRECT, 6, &[]),
+        Mutation::SayNotReady => (DIRECT, 1, &[NotReady]),
+    }
+}
+
+/// Where clients find the server with these mutations on the way.
+fn proxy(server: SocketAddr, mutations: &Arc<Mutations>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.set_nonblocking(true).expect("it can be asked");
+    let address = listener.local_addr().expect("an address");
+    let mutations = Arc::clone(mutations);
+    // It ends with the test.
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+            let connect = move || async move { Socket::connect(&server.to_string()).await };
+            mutation::serve(listener, connect, mutations, pending()).await
+        })
+    });
+    address
+}
+
+/// A run through a proxy with these mutations, and how often each happened.
+fn run(model: &str, planted: &[Planted]) -> (RunResult, Vec<Happened>) {
+    let models = ModelOptions { idle_limit: Duration::from_millis(300), ..ModelOptions::default() };
+    let server = reference_server(models, &[]);
+    let mutations = Arc::new(Mutations::new(planted, Seed(1), HOLD));
+    let address = proxy(server.address, &mutations);
+    // Steps without START are needed for what is done to errors.
+    let patterns = "patterns.common = { valid = 6, valid-valid = 2, no-end = 1, after-end = 1 }\n";
+    let scenario = scenario_at(address, &format!("{SCENARIO}{patterns}[target]\nmodel = '{model}'"));
+    let result = run_alone(Setup::new(scenario, Seed(1))).expect("a run");
+    (result, mutations.happened())
+}
+
+fn check(of: Of) {
+    for mutation in Mutation::ALL.into_iter().filter(|mutation| mutation.of() == of) {
+        let (model, chance, expected) = shows(mutation);
+        let (result, happened) = run(model, &[Planted { mutation, when: When::Once(chance) }]);
+        assert_eq!(happened[0].times, 1, "{mutation}: {happened:?}");
+        let kinds: Vec<_> = result.violations.iter().map(|violation| violation.kind).collect();
+        let is_as_expected =
+            if expected.is_empty() { kinds.is_empty() } else { kinds.iter().any(|kind| expected.contains(kind)) };
+        assert!(is_as_expected, "{mutation}: {kinds:?}, and not {expected:?}");
+    }
+}
+
+#[test]
+fn what_is_not_changed_passes_as_it_is() {
+    for model in [DIRECT, OLDEST, DECOUPLED] {
+        // Planted, so that each message is looked at.
+        let planted = Mutation::ALL.map(|mutation| Planted { mutation, when: When::Probability(0.0) });
+        let (result, happened) = run(model, &planted);
+        assert_eq!(result.violations, [], "{model}");
+        assert!(happened.iter().all(|its| its.times == 0), "{model}: {happened:?}");
+        let without_chances: Vec<_> = happened.iter().filter(|its| its.chances == 0).map(|its| its.mutation).collect();
+        // Of the other models some mutations have none: this one's streams have a response before an error.
+        assert!(model != DIRECT || without_chances.is_empty(), "{model}: {without_chances:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_changed_is_told_before_anything_is_carried() {
+    for (words, says) in [
+        (&["--mutate", "lose-strat"][..], "there is no mutation 'lose-strat'; did you mean 'lose-start'?"),
+        (&["--mutate", "lose-start:2"], "'2' is neither a probability from 0 to 1 nor once@N"),
+        (&["--mutate", "lose-start", "--latency-ms", "5"], "start a second proxy in front of this one"),
+        (&["--mutate", "lose-start", "-u", "http://127.0.0.1:2"], "--mutate is for gRPC without TLS"),
+    ] {
+        let (code, text) = told(&[&["proxy", "-u", "127.0.0.1:1"], words].concat());
+        assert!(code == Some(2) && text.contains(says) && text.trim().lines().count() == 1, "{code:?} {text}");
+    }
+}
+
+#[test]
+fn changed_requests_are_found() {
+    check(Of::Request);
+}
+
+#[test]
+fn changed_responses_are_found() {
+    check(Of::Response);
+}
+
+#[test]
+fn changed_ends_of_streams_are_found() {
+    check(Of::Stream);
+}
+
+#[test]
+fn what_the_server_says_of_itself_is_found() {
+    check(Of::Server);
+}
