@@ -10,13 +10,15 @@ mod reaching;
 mod replicas;
 mod serving;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use self::{
     computes::{arithmetic, check_answers, check_elements, check_json, value_bits},
-    configured::{OF_SEVERAL, also_with, configured, loaded_in_phases, may_become_oldest, may_differ_in_length},
+    configured::{
+        CALLS_ANOTHER, OF_SEVERAL, also_with, configured, loaded_in_phases, may_become_oldest, may_differ_in_length,
+    },
     golden::{golden_notes, whatever_tensors, without_formula},
     limits::idle_limit,
     parts::{is_missing, missing, note},
@@ -41,6 +43,7 @@ use workload::{
     scenario::{Phase, Population, Reuse, Scenario},
     sequence::{IdForm, Pattern},
     tensor::{ELEMENTS_MAX, Shape, TensorSpec, elements},
+    version::ModelVersion,
     wording::counted,
 };
 
@@ -148,6 +151,16 @@ impl Preflight {
         let has_several = scenario.target.has_several_servers() || scenario.has_several_versions();
         let slots = self.model.most_slots().filter(|_| !has_several);
         Occupancy::new(scenario, (slots, batching), idle_limit, self.limits.lawful)
+    }
+
+    /// The same for requests that name this version.
+    pub(crate) fn of_version(&self, version: Option<ModelVersion>) -> Cow<'_, Self> {
+        if version == self.model.asked_version {
+            return Cow::Borrowed(self);
+        }
+        let told = version.map(|version| version.to_string());
+        let model = Model { asked_version: version, version: told, ..self.model.clone() };
+        Cow::Owned(Self { model, ..self.clone() })
     }
 
     /// Whether the endpoint says whether the server and the model are ready.
@@ -470,8 +483,8 @@ fn sends_after_answers(scenario: &Scenario, model: &Model) -> Option<Note> {
     let why = model.mixes_pipelined.as_ref().filter(|_| !model.arithmetic.answers.are_iterative())?;
     scenario.populations.iter().any(|population| population.sending.reuse == Reuse::Pipelined).then(|| {
         let start = "a START sent before the END's response could lawfully";
-        let note = if *why == OF_SEVERAL {
-            format!("reuse is after-response: {why}, and {start} reach the second of them first")
+        let note = if [OF_SEVERAL, CALLS_ANOTHER].contains(&&**why) {
+            format!("reuse is after-response: {why}, and {start} reach the second model first")
         } else {
             format!(
                 "reuse is after-response: {why}, so it may keep state by correlation ID, and {start} be mixed with its \

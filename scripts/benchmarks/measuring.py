@@ -87,7 +87,7 @@ def program(variable, file_name, *target):
     """The path that the environment variable names. Without the variable, builds the file and sets the variable to its path."""
     # Whatever starts a server afterwards reads these variables, and so uses the same build.
     if not os.environ.get(variable):
-        os.environ[variable] = str(native.built(file_name, file_name, *target, profile=PROFILE))
+        os.environ[variable] = str(native.built(variable, file_name, file_name, *target, profile=PROFILE))
     return str(native.named(variable).resolve())
 
 

@@ -9,7 +9,8 @@ NAME = "hunt.json"
 # The endings of a run's files.
 RESULT, HISTORY = "json", "jsonl.zst"
 # What a run came to, by its exit code, and where the exit code does not tell.
-VERDICTS = {0: "valid", 1: "with violations", 3: "unknown", 5: "too slow"}
+VALID, TOO_SLOW = "valid", "too slow"
+VERDICTS = {0: VALID, 1: "with violations", 3: "unknown", 5: TOO_SLOW}
 ENDED_EARLY, NOT_RUN = "ended early", "not run"
 SCHEMA = Path(__file__).resolve().parents[2] / "docs/hunt.schema.json"
 

@@ -84,11 +84,14 @@ class Hunt:
         """The turns of one release; what a violation may have broken for good is not there for the next one."""
         left = list(turns)
         while left and self.clock.left():
-            before = len(left)
+            left_before = len(left)
             try:
                 with self.endpoints.at(left[0].release, left[0].setting) as server:
+                    before = None
                     while left and self.clock.left():
-                        case = self.turn(server, left.pop(0))
+                        turn = left.pop(0)
+                        case = self.turn(server, turn, before)
+                        before = turn, self.command(turn)
                         if case:
                             self.meet(case)
                         self.forget_runs()
@@ -96,21 +99,26 @@ class Hunt:
                             break
             except EndpointError as problem:
                 self.note(f"{turns[0].release}: {problem}")
-                if len(left) == before:
+                if len(left) == left_before:
                     for turn in left:
                         self.count(turn, document.NOT_RUN)
                     return
 
-    def turn(self, server, turn):
-        """One run; what was wrong in it, or nothing."""
+    def turn(self, server, turn, before=None):
+        """One run; what was wrong in it, or nothing. `before` is the turn that the server had before, and its command."""
         try:
             server.load(turn.model)
-        except EndpointError:
+        except EndpointError as problem:
             self.count(turn, document.NOT_RUN)
-            raise
+            if not server.death():
+                raise
+            # Nobody was asked anything since the run before.
+            behind, command = before or (turn, "")
+            words = f"The server {server.death()} behind a run, or when the next model was loaded: {problem}"
+            return Case(behind, SERVER_DIED, "", words, command=command, death=server.death(), log=tuple(server.log(LOG_LINES)))
         place = self.place(turn)
         failure, result, history = (document.file(place, ending) for ending in ("toml", document.RESULT, document.HISTORY))
-        what = ["--scenario", turn.scenario, "-m", turn.model, "-r", turn.seed, "--duration", f"{self.run_seconds}s"]
+        what = self.words(turn)
         most = self.run_seconds + BESIDES_SECONDS
         limit = min(most, self.clock.left() + REST_SECONDS)
         restart = ["--restart-command", server.restart_command] if server.restart_command else []
@@ -120,7 +128,7 @@ class Hunt:
         written = tool.result(result)
         first = tool.violation(written)
         self.schema_version = written["schema_version"] if written else self.schema_version
-        told = {"command": " ".join(["sequence-stress", *map(str, what)]), "failure": failure if failure.exists() else None}
+        told = {"command": self.command(turn), "failure": failure if failure.exists() else None}
         told["run"] = place if written else None
         if server.death():
             told.update(death=server.death(), log=tuple(server.log(LOG_LINES)))
@@ -136,6 +144,14 @@ class Hunt:
             how = "not run" if ran.code == NOT_TESTED else f"exit code {ran.code}"
             self.note(f"{turn.scenario} on {turn.release}, {turn.model}: {how}: {ran.last_line()}")
         return None
+
+    def words(self, turn):
+        """What the tool is told of a run."""
+        return ["--scenario", turn.scenario, "-m", turn.model, "-r", turn.seed, "--duration", f"{self.run_seconds}s"]
+
+    def command(self, turn):
+        """The command of a run, to be had again."""
+        return " ".join(["sequence-stress", *map(str, self.words(turn))])
 
     def place(self, turn):
         """Where the files of a run go, without their endings. Files of different folders may have one name."""
@@ -354,8 +370,10 @@ class Hunt:
             return FOUND
         if not self.is_complete:
             return UNKNOWN
-        runs = sum(counts.total() - counts[document.NOT_RUN] for counts in self.coverage.values())
-        return 0 if runs or any(its.runs for its in replays) else NOT_TESTED
+        met = sum(self.coverage.values(), collections.Counter())
+        if met[document.VALID] or met[document.TOO_SLOW] or any(its.runs for its in replays):
+            return 0
+        return UNKNOWN if met.total() - met[document.NOT_RUN] else NOT_TESTED
 
     def left_over(self):
         """What is waiting; in the end there is none."""

@@ -457,6 +457,40 @@ class Hunts(unittest.TestCase):
             self.folders = {path.name for path in pathlib.Path(folder).iterdir()}
             return hunt, text
 
+    def test_a_server_that_dies_behind_a_run_is_a_finding_of_that_run(self):
+        class Dying(FakeServer):
+            loads = 0
+
+            def load(self, _model):
+                self.loads += 1
+                if self.loads == 2:
+                    self.died = "was ended by SIGSEGV"
+                    raise EndpointError("it does not load m: connection refused")
+
+        class Endpoints(FakeEndpoints):
+            @contextlib.contextmanager
+            def at(self, _release, _setting=None, _model=None):
+                yield Dying()
+
+        endpoints = Endpoints()
+        endpoints.releases = ["1"]
+        the_tool = FakeTool(tool.Ran(0, "", True), finds=False)
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+            hunt = Hunt(endpoints, the_tool, pathlib.Path(folder), schedule.Clock(1000), run_seconds=1, runs=5, first_seed=1)
+            hunt.run(schedule.sweeps(["1"], ["m", "n"], ["s"], 1, 1))
+            hunt.is_complete = True
+            hunt.write()
+        (finding,) = hunt.book.findings
+        self.assertEqual((finding.kind, finding.case.turn.model), ("server-died", "m"))
+        self.assertIn("SIGSEGV", finding.case.words)
+        self.assertIn("-m m", finding.case.command)
+        self.assertEqual(hunt.exit_code(), 1)
+
+    def test_a_hunt_without_a_run_that_told_anything_is_no_success(self):
+        for code, expected in [(0, 0), (5, 0), (3, 3), (4, 4)]:
+            hunt, _ = self.hunt(FakeTool(tool.Ran(code, "", True), finds=False))
+            self.assertEqual(hunt.exit_code(), expected, code)
+
     def test_a_violation_is_made_small_once_and_traced_over_the_releases(self):
         the_tool = FakeTool(tool.Ran(1, "", True))
         hunt, text = self.hunt(the_tool)

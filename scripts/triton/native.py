@@ -25,12 +25,14 @@ QUIET_SECONDS = 2
 
 def library():
     """The path of the backend's library: the one that $SEQUENCE_STRESS_BACKEND names, or else one that is built now."""
-    return named("SEQUENCE_STRESS_BACKEND") or built(LIBRARY, "the native model backend", "-p", "sequence-stress-backend")
+    variable = "SEQUENCE_STRESS_BACKEND"
+    return named(variable) or built(variable, LIBRARY, "the native model backend", "-p", "sequence-stress-backend")
 
 
 def tool():
     """The path of the tool: the one that $SEQUENCE_STRESS_TOOL names, or else one that is built now."""
-    return named("SEQUENCE_STRESS_TOOL") or built(TOOL, "sequence-stress", "-p", "sequence-stress")
+    variable = "SEQUENCE_STRESS_TOOL"
+    return named(variable) or built(variable, TOOL, "sequence-stress", "-p", "sequence-stress")
 
 
 def named(variable):
@@ -42,11 +44,12 @@ def named(variable):
 
 
 @functools.cache
-def built(file_name, what, *target, profile="release"):
-    """Builds what the cargo flags in `target` select, and returns the path of the built file of this name."""
+def built(variable, file_name, what, *target, profile="release"):
+    """Builds what the cargo flags in `target` select, and returns the path of the built file of this name; `variable` is the one that
+    names such a file in place of that."""
     command = ["cargo", "build", "--profile", profile, "--locked", *target]
     shown = " ".join(command)
-    told = threading.Timer(QUIET_SECONDS, print, [f"with-triton: building {what}"], {"file": sys.stderr, "flush": True})
+    told = threading.Timer(QUIET_SECONDS, print, [f"with-triton: building {what}, which takes minutes ({variable}=FILE names a built one)"], {"file": sys.stderr, "flush": True})
     told.daemon = True
     told.start()
     try:

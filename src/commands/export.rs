@@ -13,6 +13,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<u8, CommandFailure> {
     if let Some(problem) = golden.as_ref().and_then(|golden| failure.rejects(golden)) {
         return Err(of_file(problem));
     }
+    let failure = failure.fitted().map_err(of_file)?;
     let text = args.format.text(&failure, golden.as_ref()).map_err(of_file)?;
     write_all(|out| out.write_all(text.as_bytes()))?;
     Ok(0)

@@ -159,6 +159,16 @@ impl Failure {
         Ok(failure.renumbered())
     }
 
+    /// The same with as many workers and contexts as its conversations have.
+    ///
+    /// # Errors
+    /// When there are more than a scenario may have.
+    pub fn fitted(mut self) -> Result<Self, String> {
+        let (workers, contexts) = self.size();
+        self.scenario.fit(workers, contexts).map_err(|problem| format!("the conversations do not fit: {problem}"))?;
+        Ok(self)
+    }
+
     /// The scenario with as many workers and contexts as the conversations need, and without waiting for what does not concern
     /// this failure.
     ///
@@ -166,9 +176,7 @@ impl Failure {
     /// When there are more than a scenario may have.
     pub fn fitted_scenario(&self) -> Result<Scenario, String> {
         use ViolationKind as Kind;
-        let (workers, contexts) = self.size();
-        let mut scenario = self.scenario.clone();
-        scenario.fit(workers, contexts).map_err(|problem| format!("the conversations do not fit: {problem}"))?;
+        let mut scenario = self.clone().fitted()?.scenario;
         if self.kind != Kind::Statistics {
             scenario.limits.quiet_ms = Millis::LEAST;
         }

@@ -32,7 +32,8 @@ pub(crate) async fn check_model(client: &Client, name: &str) -> Result<Option<Ca
         && let Ok(declared) = client.of_version(name, None).declared(name).await
     {
         return Err(format!(
-            "the server has no version {version} of model '{name}' that is ready; it serves {} (--model-version)",
+            "the server has no version {version} of model '{name}' that is ready; it serves {} (--model-version or \
+             population.version names one; --embedded --versions N has several)",
             declared.versions.join(", ")
         ));
     }

@@ -82,8 +82,9 @@ impl SlotCheck {
         Self { finding: SlotFinding::NotCheckable { why: why.into() }, requests: 0, took_us: 0, server: None }
     }
 
-    /// What was found on several servers: the slots of all of them, or what is wrong with those of the first one of which something is.
-    fn and(self, other: Self) -> Self {
+    /// What was found on several servers, or of several versions: the slots of all of them, or what is wrong with those of the first one
+    /// of which something is.
+    pub(crate) fn and(self, other: Self) -> Self {
         let (requests, took_us) =
             (self.requests.saturating_add(other.requests), self.took_us.saturating_add(other.took_us));
         let finding = match (self.finding, other.finding) {

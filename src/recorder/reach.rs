@@ -81,6 +81,8 @@ struct Special {
     differently: bool,
     /// The sequence goes on after a pause.
     paused: bool,
+    /// Another model was loaded since the step before it was answered.
+    loaded: bool,
     /// It has a flaw, and a step of its sequence was answered before: the sequence has its slot.
     has_slot: bool,
 }
@@ -101,7 +103,9 @@ impl Reach {
             EventKind::Cut(cut) => self.cut(cut, here.lane, claims),
             EventKind::Disturbed(disturbance) => {
                 let begins = *disturbance != Disturbance::IsOver;
-                let is_live = self.last.is_some_and(|last| last.is_live(here));
+                // An END that is not answered may be executed.
+                let may_be_over = self.lanes.iter().any(|traffic| traffic.unanswered > 0 && traffic.ends);
+                let is_live = !may_be_over && self.last.is_some_and(|last| last.is_live(here));
                 reach(claims, Claim::LiveWhenDisturbed, begins && is_live);
                 // What was answered before is no measure of what comes.
                 (self.special, self.last) = (None, None);
@@ -116,7 +120,7 @@ impl Reach {
         self.lanes.iter().map(|traffic| traffic.unanswered).sum()
     }
 
-    fn sent(&mut self, step: &Step, Here { at, lane, idle_limit, .. }: Here) {
+    fn sent(&mut self, step: &Step, Here { at, lane, idle_limit, loads }: Here) {
         let unanswered = self.unanswered();
         let traffic = &mut self.lanes[lane.index()];
         let others_are_quiet = unanswered == traffic.unanswered;
@@ -129,6 +133,7 @@ impl Reach {
         } else if let Some(last) = self.last.filter(|last| unanswered == 0 && last.goes_on_in(step.request)) {
             special.elsewhere = lane != last.lane;
             special.differently = traffic.by != last.by;
+            special.loaded = last.loads < loads;
             special.paused = idle_limit.is_some_and(|limit| at.saturating_sub(last.at) >= limit / PAUSE);
         }
         if special != Special::default() {
@@ -209,8 +214,7 @@ impl Reach {
             reach(Claim::RestartElsewhere, special.overtakes);
             reach(Claim::StartAfterACut, self.is_cut);
         } else {
-            let before = last.filter(|last| last.goes_on_in(step.request));
-            reach(Claim::LivedThroughALoad, before.is_some_and(|before| before.loads < here.loads));
+            reach(Claim::LivedThroughALoad, special.loaded);
             reach(Claim::ContinuedElsewhere, special.elsewhere);
             reach(Claim::MixedTransports, special.differently);
             reach(Claim::KeptThroughAPause, special.paused);

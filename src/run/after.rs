@@ -154,12 +154,22 @@ impl Prepared {
                 Ok(preflight) => preflight,
                 Err(why) => return (pending, no_slots(why)),
             };
-            let site = shared.site(&preflight);
             let RunResult { tally, elapsed, .. } = &*result;
             let after = Aftermath { tally, elapsed: *elapsed, is_given: shared.setup.given.is_some() };
             let alone = shared.setup.scenario.of_each_server();
+            let site = shared.site(&preflight);
             observer.looks_at("the slots", slots::lasts(site, after));
-            let slots = slots::check_each(client, site, &alone, after, &mut trails).await;
+            let mut slots: Option<SlotCheck> = None;
+            // Each version has slots of its own.
+            for version in shared.setup.scenario.versions() {
+                let preflight = preflight.of_version(version);
+                let found = slots::check_each(client, shared.site(&preflight), &alone, after, &mut trails).await;
+                slots = Some(match slots {
+                    Some(slots) => slots.and(found),
+                    None => found,
+                });
+            }
+            let slots = slots.unwrap_or_else(|| SlotCheck::not_checkable("there is no version to look at"));
             if site.scenario.slots.idle_limit_search {
                 observer.looks_at("the idle limit", None);
             }

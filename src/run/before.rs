@@ -53,6 +53,11 @@ impl Prepared {
             .map_err(|error| RunError::Endpoint(error.to_string()))?;
         let mut preflight =
             Preflight::ask(&client, scenario, setup.hints, setup.golden.as_ref()).await.map_err(RunError::Endpoint)?;
+        if setup.golden.is_some() && scenario.has_several_versions() {
+            let why =
+                "golden outputs are those of one version, and the populations name several: test one version at a time";
+            return Err(RunError::Endpoint(why.to_owned()));
+        }
         if let Some(why) = preflight.rejects_golden().or_else(|| preflight.cannot_be_sent(scenario)) {
             return Err(RunError::Endpoint(why));
         }
@@ -85,7 +90,7 @@ impl Prepared {
         let alone = if given.is_some() || setup.embedded {
             Vec::new()
         } else {
-            try_each_alone(&preflight, &client, scenario, &access, observer).await.map_err(RunError::Endpoint)?
+            try_each_version(&preflight, &client, scenario, &access, observer).await.map_err(RunError::Endpoint)?
         };
         // Only then, because trying whether the model can be loaded anew does something to the server.
         let hands = Hands::new(client.clone(), &setup).await.map_err(RunError::Endpoint)?;
@@ -133,6 +138,27 @@ fn uncounted(preflight: &Preflight, scenario: &Scenario) -> Option<String> {
             "the threshold '{threshold}' cannot be judged: the server does not answer ModelStatistics; nothing was sent"
         )
     })
+}
+
+/// The sequence before the run, to each version that requests name: each may have a program of its own.
+async fn try_each_version(
+    preflight: &Preflight,
+    client: &Client,
+    scenario: &Scenario,
+    access: &Access,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Violation>, String> {
+    let mut seen = Vec::new();
+    for version in scenario.versions() {
+        let preflight = preflight.of_version(version);
+        let client = client.of_version(&scenario.target.model, version);
+        let tried = try_each_alone(&preflight, &client, scenario, access, observer).await;
+        seen.extend(tried.map_err(|why| match version {
+            Some(version) => format!("version {version}: {why}"),
+            None => why,
+        })?);
+    }
+    Ok(seen)
 }
 
 /// The sequence before the run, on each server where they are several. Servers that count each other's requests are one.

@@ -6,6 +6,7 @@ mod process;
 
 use std::time::{Duration, SystemTime};
 
+use futures_util::future::try_join_all;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +87,8 @@ pub struct NotReady {
 /// Who asks, on a connection of its own.
 pub(super) struct Looker {
     client: Client,
+    /// The same for each version of the model that requests name.
+    versions: Vec<Client>,
     access: Access,
     target: Target,
     /// Whether the endpoint tells readiness.
@@ -122,7 +125,9 @@ impl Looker {
     ) -> Result<Self, String> {
         let (target, limit) = (scenario.target.clone(), scenario.limits.connect_ms.duration().min(LIMIT));
         let client = Client::of(&target, access, limit).map_err(|error| error.to_string())?;
-        let looker = Self { client, access: access.clone(), target, asks, counts, memory };
+        let versions =
+            scenario.versions().into_iter().map(|version| client.of_version(&target.model, version)).collect();
+        let looker = Self { client, versions, access: access.clone(), target, asks, counts, memory };
         if let Some(source) = &looker.memory {
             let unreadable = |why| format!("the server's memory ({source}) cannot be read: {why}");
             looker.taken(source).await.map_err(unreadable)?;
@@ -141,8 +146,9 @@ impl Looker {
             if !self.asks {
                 return (None, None);
             }
-            let (server, model) = tokio::join!(self.client.server_ready(), self.client.model_ready(&self.target.model));
-            (server.ok(), model.ok())
+            let of_versions = self.versions.iter().map(|version| version.model_ready(&self.target.model));
+            let (server, model) = tokio::join!(self.client.server_ready(), try_join_all(of_versions));
+            (server.ok(), model.ok().map(|versions| versions.into_iter().all(|is_ready| is_ready)))
         };
         let statistics =
             async { if self.counts { self.client.statistics(&self.target.model).await.ok() } else { None } };

@@ -47,6 +47,29 @@ fn assert_valid(server: &[&str], model: &str) {
 
 #[test]
 #[ignore = "needs the real tritonserver: run scripts/test"]
+fn a_version_that_computes_something_else_is_told_before_the_run() {
+    let folder = TempDir::new().expect("a folder");
+    let models = folder.path().join("models");
+    let path = models.display().to_string();
+    let tool = env!("CARGO_BIN_EXE_sequence-stress");
+    let family = ["--backend", "python", "--family", "sequence", "--dtype", "int32", "--versions", "2"];
+    let written = std::process::Command::new(tool).args(["repository", &path]).args(family).output().expect("it runs");
+    assert!(written.status.success(), "{}", text(&written));
+    let program = models.join("python_sequence_int32/2/model.py");
+    let right = fs::read_to_string(&program).expect("a program");
+    let wrong =
+        right.replace("arithmetic.elements(values.shape, total)", "arithmetic.elements(values.shape, total * 3 + 7)");
+    assert_ne!(wrong, right, "the program computes its response elsewhere");
+    fs::write(&program, wrong).expect("a file");
+    let run = [tool, "--scenario", "model-versions", "-m", "python_sequence_int32", "-i", "5", "-r", "1"];
+    let output = with_triton(&["--repository", &path], &run).output().expect("it runs");
+    let says = text(&output);
+    assert_eq!(output.status.code(), Some(4), "{says}");
+    assert!(says.contains("version 2: model 'python_sequence_int32' does not compute running-sum"), "{says}");
+}
+
+#[test]
+#[ignore = "needs the real tritonserver: run scripts/test"]
 fn the_same_ids_in_two_versions_are_valid_in_tritonserver() {
     for model in ["custom_sequence_int32", "oldest_sequence_int32", "implicit_sequence_int32"] {
         assert_valid(&[], model);

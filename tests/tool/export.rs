@@ -135,3 +135,20 @@ fn the_findings_are_the_bug_reports_of_the_failures() {
         assert!(same, "write {name}.md again: sequence-stress export docs/failures/{name}.toml --format issue");
     }
 }
+
+/// As a run leaves them, with workers of several populations.
+#[test]
+fn failures_of_scenarios_with_several_populations_have_scripts() {
+    let folder = TempDir::new().expect("a folder");
+    for scenario in ["starvation", "unusual-steps", "mixed-transports", "model-versions"] {
+        let failure = folder.path().join(format!("{scenario}.toml"));
+        let start = ["--embedded", "--versions", "2", "--scenario", scenario, "-r", "1", "-q"];
+        let found = ["--fault", "off-by-one:once@300", "--fail-fast", "--failure", words(&failure)];
+        let output = run(&[&start[..], &found].concat());
+        assert_eq!(output.status.code(), Some(1), "{scenario}: {}", text(&output));
+        for format in ["python", "issue"] {
+            let output = run(&["export", words(&failure), "--format", format]);
+            assert_eq!(output.status.code(), Some(0), "{scenario}: {}", text(&output));
+        }
+    }
+}

@@ -29,7 +29,7 @@ fn run_with_metrics(metrics: &str) -> RunResult {
     let server = reference_server(models, &[]);
     let text = format!(
         "target = {{ endpoint = '{}', model = '{MODEL}', metrics = '{metrics}' }}\nload = {{ workers = 1, iterations = 3 }}\n\
-         limits = {{ connect_ms = 500, settle_ms = 300, quiet_ms = 20 }}\nslots.check = false",
+         limits = {{ connect_ms = 3000, settle_ms = 300, quiet_ms = 20 }}\nslots.check = false",
         server.address
     );
     let setup = Setup { embedded: true, ..Setup::new(scenario(&text), Seed(3)) };
@@ -94,7 +94,7 @@ fn metrics_that_cannot_be_read_are_told_and_no_violation() {
     let empty = listener(|_, stream| answer(stream, "200 OK", "")).0;
     for (address, expected) in [
         (free, "refused"),
-        (silent, "no response within 500 ms"),
+        (silent, "no response within 3000 ms"),
         (hangs_up, "cannot be read"),
         (missing, "404 Not Found"),
         (empty, "has no nv_inference_pending_request_count of model"),

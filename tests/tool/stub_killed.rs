@@ -54,6 +54,20 @@ fn a_server_that_refuses_what_it_has_lost_is_not_accused() {
     }
 }
 
+/// What the model that it calls has executed stays executed, although the request fails.
+#[test]
+fn a_model_that_calls_another_loses_no_state() {
+    for model in ["bls_sequence_int32", "bls_oldest_sequence_int32"] {
+        for seed in &SEEDS[..5] {
+            let _simulation = Simulation::begin();
+            let result = run(&server(&[]), model, *seed);
+            assert_eq!(result.violations, [], "{model}, seed {seed}");
+            let total = result.tally.total();
+            assert!(total.completed > 500 && total.unjudged > 0, "{model}, seed {seed}: {total:?}");
+        }
+    }
+}
+
 #[test]
 fn a_server_that_goes_on_from_nothing_is_found() {
     for model in &MODELS[..2] {

@@ -2,10 +2,10 @@
 
 use std::{fs, path::Path};
 
-use oracle::ViolationKind;
+use oracle::{ViolationKind, diagnosis::Cause};
 use reference::{Fault, ModelOptions, Planted, Server};
 use sequence_stress::{
-    probe::Accounting,
+    probe::{Accounting, SlotFinding},
     run::{RunResult, Setup},
 };
 use serde_json::Value;
@@ -54,6 +54,36 @@ fn a_step_that_goes_to_another_version_is_found() {
         // The step changes two sums: that of the sequence that it missed, and that of the one that it went to.
         let shows = [ViolationKind::WrongSlot, ViolationKind::WrongSum];
         assert!(found.iter().any(|kind| shows.contains(kind)), "seed {seed}: {found:?}");
+    }
+}
+
+#[test]
+fn the_same_id_in_another_version_is_no_other_id() {
+    let mut committed = 0;
+    for seed in 0..6 {
+        let _simulation = Simulation::begin();
+        let server = server(&[Planted::once(Fault::VersionsShareSequences, 15)]);
+        let result = both_versions(&server, "target.model = 'oldest_sequence_int32'", seed);
+        committed += server.committed(Fault::VersionsShareSequences);
+        let causes = result.violations.iter().flat_map(|violation| &violation.explanations);
+        let wrong_id: Vec<_> = causes.filter(|its| its.cause == Cause::CorridWrong).collect();
+        assert!(wrong_id.is_empty(), "seed {seed}: {wrong_id:?}");
+    }
+    assert_eq!(committed, 6);
+}
+
+#[test]
+fn the_slots_of_each_version_are_counted() {
+    for lost in [None, Some(5), Some(10), Some(15), Some(20), Some(25), Some(30)] {
+        let _simulation = Simulation::begin();
+        let faults: Vec<_> = lost.map(|chance| Planted::once(Fault::LeakSlotAtEnd, chance)).into_iter().collect();
+        let server = server(&faults);
+        let result = both_versions(&server, "slots.check = true", 1);
+        match &result.slots.finding {
+            SlotFinding::AllThere { slots: 8 } => assert_eq!(lost, None, "{:?}", result.slots),
+            SlotFinding::Leaked { leaked: 1, .. } => assert!(lost.is_some(), "{:?}", result.slots),
+            finding => panic!("{lost:?}: {finding:?}"),
+        }
     }
 }
 

@@ -152,6 +152,10 @@ impl<'o> Observation<'o> {
                 self.without_news(&request, Outcome::Failed, Doubt::Disturbed);
             }
             Err(text) if self.id.may_be_disturbed(request.sent_at) && words::say_instance_failed(text) => {
+                if self.rules.calls.is_some() {
+                    // Before it failed, the instance may have handed the request on to a model that keeps its state.
+                    return self.without_news(&request, Outcome::Failed, Doubt::Disturbed);
+                }
                 self.id.answer_unexecuted(&request, self.at, self.rules);
                 self.settle(&request, Outcome::Failed, None, Some(Doubt::Disturbed));
             }

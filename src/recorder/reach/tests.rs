@@ -209,6 +209,9 @@ fn sequences_that_live_when_the_server_is_disturbed_are_counted() {
     story().step(0, "START").wait(1000).tell(0, &begins).assert(&[]);
     // Nothing of it was answered: the server may not have it.
     story().send(0, "START").tell(0, &begins).assert(&[]);
+    // Its END may be executed by then.
+    story().step(0, "START").send(0, "END").tell(0, &begins).assert(&[]);
+    story().step(0, "START").send(0, "").tell(0, &begins).assert(&[live]);
 }
 
 #[test]
@@ -224,6 +227,10 @@ fn steps_count_that_go_on_rightly_after_another_model_was_loaded() {
     assert_eq!(loaded(["START", ""], Outcome::Rejected), 0);
     assert_eq!(loaded(["START END", "START"], Outcome::Completed), 0, "another sequence");
     story().step(0, "START").step(0, "").assert(&[]);
+    // It was sent before, and may have been executed before.
+    let mut early = story();
+    early.step(0, "START").send(0, "").loads += 1;
+    early.settle(0, 1, Outcome::Completed, None, true).assert(&[]);
 }
 
 #[test]

@@ -326,7 +326,7 @@ pub(in crate::report) fn phases(phases: &[PhaseSpan], has_workers: impl Fn(&str)
         let when = if has_workers(name) {
             format!("from {:.1} to {:.1} s", seconds(*began_us), seconds(*ended_us))
         } else {
-            format!("at {:.1} s, no population works in it alone", seconds(*began_us))
+            format!("at {:.1} s", seconds(*began_us))
         };
         let times = |times: &u64| format!("; meanwhile, another model was loaded {}", counted(*times, "time"));
         let others = other_loads.as_ref().map_or_else(String::new, times);

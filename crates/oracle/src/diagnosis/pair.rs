@@ -94,7 +94,9 @@ impl<'p> Pair<'p> {
         let times = u32::try_from(signs.iter().filter(|sign| **sign).count()).expect("four at most");
         let fits = times > 0 || self.found_anothers_again();
         let wrong_id = || self.hypothesis(Cause::CorridWrong, Fit::of(fits.then_some(true)));
-        let keyed = self.case.known.keyed_by_id;
+        // The same ID in another version of the model is no other ID.
+        let id = |spot| &self.case.story.told(spot).correlation_id;
+        let keyed = self.case.known.keyed_by_id && id(self.other) != id(self.case.spot);
         keyed.then(|| wrong_id().confirmed(times, Clue::BothUsedTheState))
     }
 

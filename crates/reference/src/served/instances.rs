@@ -53,10 +53,16 @@ impl Served {
                 instance.restart();
             }
             let mut executed = match failed {
+                _ if spec.parameters.calls.is_some() => self.call(batch).await,
                 Some(Failed::WithItsBatch) => Instance::fail(batch, &self.instance_failed()),
-                Some(Failed::Alone) | None if spec.parameters.calls.is_some() => self.call(batch).await,
                 Some(Failed::Alone) | None => instance.execute(batch),
             };
+            if let (Some(Failed::WithItsBatch), Some(_)) = (&failed, &spec.parameters.calls) {
+                // What the other model executed stays executed.
+                for executed in &mut executed {
+                    (executed.outcome, executed.succeeded) = (Err(self.instance_failed()), false);
+                }
+            }
             self.spoil(&mut executed);
             self.count(size, &executed, &(began..self.now()));
             if spec.is_iterative {

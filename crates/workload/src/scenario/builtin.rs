@@ -85,7 +85,10 @@ impl Source {
             None if name.extension().is_none() && name.components().count() == 1 && !name.exists() => {
                 let name = name.display().to_string();
                 let names = BUILTIN.iter().map(|builtin| builtin.name);
-                let meant = meant(&name, names, "list them with `sequence-stress scenarios`");
+                let meant = match name.as_str() {
+                    "hostile" => "hostile requests have a command of their own: `sequence-stress hostile`".to_owned(),
+                    _ => meant(&name, names, "list them with `sequence-stress scenarios`"),
+                };
                 Err(ScenarioError::of(name, format!("no such file, and no built-in scenario of this name; {meant}")))
             }
             None => Self::from_file(name.to_owned()),
@@ -116,6 +119,8 @@ mod tests {
             error.ends_with("no such file, and no built-in scenario of this name; did you mean 'cancellation'?"),
             "{error}"
         );
+        let error = Source::named(Path::new("hostile")).expect_err("it is a command").to_string();
+        assert!(error.ends_with("a command of their own: `sequence-stress hostile`"), "{error}");
         let error = Source::named(Path::new("no/such.toml")).expect_err("there is none").to_string();
         assert!(error.starts_with("no/such.toml: cannot read the scenario"), "{error}");
     }

@@ -76,7 +76,7 @@ impl Scenario {
         }
         if let Some(version) = self.target.version {
             let problem =
-                format!("{version}, and the populations name versions of their own: leave it out (--model-version)");
+                format!("{version} (--model-version), and the populations name versions of their own: leave it out");
             return Err(("target.version".to_owned(), problem));
         }
         let Some(index) = self.populations.iter().position(|population| population.version.is_none()) else {
@@ -119,7 +119,7 @@ mod tests {
             (populations(&["version = 1", ""]), "a.toml:5: population[1].version: another population names a version"),
             (
                 format!("target.version = 1\n{}", populations(&["version = 1", "version = 2"])),
-                "a.toml:1: target.version: 1, and the populations name versions of their own",
+                "a.toml:1: target.version: 1 (--model-version), and the populations name versions of their own",
             ),
             (populations(&["version = 0"]), "population[0].version"),
         ] {
