@@ -107,7 +107,7 @@ class Programs(InAFolder):
             self.assertEqual(measuring.tool(), str(there))
             self.assertEqual(os.environ["SEQUENCE_STRESS_TOOL"], str(there))
             measuring.tool()
-            built.assert_called_once_with("sequence-stress", "sequence-stress", "-p", "sequence-stress", profile="dist")
+            built.assert_called_once_with("SEQUENCE_STRESS_TOOL", "sequence-stress", "sequence-stress", "-p", "sequence-stress", profile="dist")
 
 
 class Counting(unittest.TestCase):

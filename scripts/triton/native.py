@@ -49,7 +49,8 @@ def built(variable, file_name, what, *target, profile="release"):
     names such a file in place of that."""
     command = ["cargo", "build", "--profile", profile, "--locked", *target]
     shown = " ".join(command)
-    told = threading.Timer(QUIET_SECONDS, print, [f"with-triton: building {what}, which takes minutes ({variable}=FILE names a built one)"], {"file": sys.stderr, "flush": True})
+    words = f"with-triton: building {what}, which takes minutes ({variable}=FILE names a built one)"
+    told = threading.Timer(QUIET_SECONDS, print, [words], {"file": sys.stderr, "flush": True})
     told.daemon = True
     told.start()
     try:
