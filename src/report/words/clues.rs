@@ -128,6 +128,10 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
             "two sequences in one slot after a cancel: worker {} cut its stream of context {} {ms} ms before",
             context.worker, context.context
         ),
+        Clue::CutBefore { context, ms } => format!(
+            "worker {} cut its stream of context {} {ms} ms before: the server may have taken the request for a cancelled one",
+            context.worker, context.context
+        ),
         Clue::ErrorSays { error } => format!("the error says '{error}'"),
         Clue::UnknownId { id } => format!("the response carries the ID '{id}', and no request with it is known"),
         Clue::AnswerTo { request, id, context } => {

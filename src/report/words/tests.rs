@@ -245,6 +245,7 @@ fn all() -> Vec<(ViolationKind, Evidence)> {
 }
 
 /// Each clue, with its variants.
+#[expect(clippy::too_many_lines, reason = "a line each")]
 fn clues() -> Vec<Clue> {
     let (state, sequence, id) = (Number::from(100), SequenceId { worker: 9, context: 0, sequence: 4 }, id(9));
     let context = ContextId { worker: 9, context: 0 };
@@ -305,6 +306,7 @@ fn clues() -> Vec<Clue> {
         Clue::ThatWentOnUntouched,
         Clue::BothUsedTheState,
         Clue::AfterACancel { context, ms: 83 },
+        Clue::CutBefore { context, ms: 70 },
         Clue::ErrorSays { error: text("NO") },
         Clue::UnknownId { id: text("x") },
         Clue::AnswerTo { request: request(0), id, context: Some(context) },

@@ -251,6 +251,13 @@ pub enum Clue {
         /// Whether later answers show that the step was executed; none where no later answer tells.
         executed: Option<bool>,
     },
+    /// A client cut a stream before: the server may have taken the request for a cancelled one.
+    CutBefore {
+        /// The stream's context.
+        context: ContextId,
+        /// How long before, in ms.
+        ms: u64,
+    },
     /// The request carries START.
     CarriesStart,
     /// No accepted step of the sequence is known.

@@ -5,7 +5,7 @@ use super::{
     hypothesis::{Fit, Hypothesis, in_order},
     story::Spot,
 };
-use crate::history::Entry;
+use crate::{history::Entry, ms};
 use workload::{
     event::{EventKind, Received},
     inputs::ElementType,
@@ -93,12 +93,19 @@ fn outputs_of(question: &Question) -> Option<usize> {
     Some(response.outputs.iter().filter(is_output).count())
 }
 
-/// A model that is told that a request is not ready answers it with nothing, and does not execute it.
+/// A model that is told that a request is not ready answers it with nothing, and does not execute it. So does a server that takes the
+/// request for one that its client cancelled.
 fn no_output(question: &Question) -> Vec<Hypothesis> {
     let executed = question.spot.and_then(|spot| was_executed(question, spot));
     let fit = |as_it_is| Fit::of(executed.map(|executed| executed == as_it_is));
     let new = |cause, rank, fit| Hypothesis::of_rank(cause, rank, fit, [Clue::NoOutput { executed }]);
-    vec![new(Cause::OutputMissing, 1, fit(true)), new(Cause::ReadyNotTold, 2, fit(false))]
+    let mut missing = new(Cause::OutputMissing, 1, fit(true));
+    let at = question.violation.at_ns;
+    if let Some(cut) = question.story.cut_before(at).filter(|_| executed != Some(true)) {
+        missing.fit = Fit::Yes;
+        missing.clues.push(Clue::CutBefore { context: cut.context, ms: ms(at - cut.at) });
+    }
+    vec![missing, new(Cause::ReadyNotTold, 2, fit(false))]
 }
 
 /// Whether the sequence's later answers have the step's value in them.

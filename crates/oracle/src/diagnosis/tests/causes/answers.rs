@@ -84,6 +84,15 @@ fn an_answer_without_output_was_executed_or_not() {
             tale.send(0, 0, &A).answer(0, 0, 0, &[A[0]]).malformed(0, 0, 1, outputs);
             tale.answer(0, 0, 2, &sums_from(state, &A[2..]));
             assert_eq!(causes(&tale.other(ViolationKind::WrongOutputName, (0, 0, 1))), [expected]);
+            // A request that another client's cancel took along is not executed, either.
+            let mut cut = Tale::default();
+            cut.tell(2, EventKind::Cut(Cut::Cancelled));
+            cut.entries[0].at = 0;
+            tale.entries.insert(0, cut.entries.remove(0));
+            let explanations = tale.other(ViolationKind::WrongOutputName, (0, 0, 1));
+            assert_eq!(causes(&explanations)[0], OutputMissing, "{explanations:?}");
+            let is_told = explanations[0].clues.iter().any(|clue| matches!(clue, Clue::CutBefore { .. }));
+            assert_eq!(is_told, expected == ReadyNotTold, "{explanations:?}");
         }
     }
 }
