@@ -251,6 +251,12 @@ fn stray(case: &Case, first: Spot, last: usize, tried: usize) -> Vec<Hypothesis>
     }
     let answered_right =
         steps.iter().all(|asked| !matches!(asked.answer, Some((_, Said::Sum(sum))) if Some(sum) != asked.right));
-    let stray = new(Cause::StrayStep, 2 * tried);
-    if answered_right { vec![new(Cause::ReadyTold, tried), stray] } else { vec![stray] }
+    if !answered_right {
+        return vec![new(Cause::StrayStep, 2 * tried)];
+    }
+    // What the client gave up the server may still execute, and then in whatever slot.
+    let is_given_up = steps.iter().any(|asked| asked.given_up.is_some());
+    let causes = [Cause::ReadyTold, Cause::StrayStep];
+    let [first, second] = if is_given_up { [causes[1], causes[0]] } else { causes };
+    vec![new(first, tried), new(second, 2 * tried)]
 }

@@ -161,6 +161,9 @@ impl Mutations {
         self.successes.more.fetch_add(self.happens(Mutation::CountMore).into(), Relaxed);
         self.successes.less.fetch_add(self.happens(Mutation::CountLess).into(), Relaxed);
         self.executions.more.fetch_add(self.happens(Mutation::CountExecution).into(), Relaxed);
+        if self.successes.is_none() && self.executions.is_none() {
+            return false;
+        }
         for of in &mut statistics.model_stats {
             of.execution_count = self.executions.of(of.execution_count);
             of.inference_count = self.successes.of(of.inference_count);

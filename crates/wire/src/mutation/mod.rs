@@ -169,6 +169,10 @@ struct Shift {
 }
 
 impl Shift {
+    fn is_none(&self) -> bool {
+        self.more.load(Relaxed) == 0 && self.less.load(Relaxed) == 0
+    }
+
     fn of(&self, count: u64) -> u64 {
         (count + self.more.load(Relaxed)).saturating_sub(self.less.load(Relaxed))
     }

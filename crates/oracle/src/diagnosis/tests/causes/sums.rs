@@ -295,6 +295,17 @@ fn a_step_of_another_sequence_in_an_idle_slot() {
 }
 
 #[test]
+fn a_step_that_was_given_up_and_executed_in_another_slot() {
+    let (a, b) = (sums(&A), sums(&B));
+    let mut tale = Tale::default();
+    tale.send(1, 0, &B);
+    tale.send_part(0, 0, 0, 5, &A[..2]).answer(0, 0, 0, &a[..2]).answer(1, 0, 0, &b[..3]);
+    tale.tell(1, EventKind::Cut(Cut::Cancelled));
+    tale.send_part(0, 0, 2, 5, &A[2..]).answer(0, 0, 2, &sums_from(a[1].wrapping_add(B[3]), &A[2..]));
+    assert_eq!(causes(&tale.wrong_sum(&known(), (0, 0, 2), a[2]))[..2], [StrayStep, ReadyTold]);
+}
+
+#[test]
 fn a_step_of_a_stream_that_was_cut() {
     let mut tale = Tale::default();
     tale.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).send(0, 1, &B);
