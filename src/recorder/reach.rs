@@ -81,7 +81,7 @@ struct Special {
     differently: bool,
     /// The sequence goes on after a pause.
     paused: bool,
-    /// Another model was loaded since the step before it was answered.
+    /// Another model was loaded since a step of its sequence was answered.
     loaded: bool,
     /// It has a flaw, and a step of its sequence was answered before: the sequence has its slot.
     has_slot: bool,
@@ -133,9 +133,11 @@ impl Reach {
         } else if let Some(last) = self.last.filter(|last| unanswered == 0 && last.goes_on_in(step.request)) {
             special.elsewhere = lane != last.lane;
             special.differently = traffic.by != last.by;
-            special.loaded = last.loads < loads;
             special.paused = idle_limit.is_some_and(|limit| at.saturating_sub(last.at) >= limit / PAUSE);
         }
+        // It is executed behind that load, and the answered step was before it.
+        let is_of_it = |last: Answered| last.request.sequence == step.request.sequence && !last.end;
+        special.loaded = !step.start && self.last.is_some_and(|last| is_of_it(last) && last.loads < loads);
         if special != Special::default() {
             self.special = Some((step.request, special));
         }

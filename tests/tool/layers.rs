@@ -139,7 +139,7 @@ fn the_reference_server_derives_what_is_right_by_itself() {
         of_workload.append(&mut used(&text, "workload"));
         of_wire.append(&mut used(&text, "wire"));
     }
-    assert_eq!(of_workload, ["model", "seed", "table", "time", "wide", "wording"].map(str::to_owned).into());
+    assert_eq!(of_workload, ["chance", "model", "seed", "table", "time", "wide", "wording"].map(str::to_owned).into());
     assert_eq!(of_wire, ["net", "proto", "simulation"].map(str::to_owned).into());
 }
 
