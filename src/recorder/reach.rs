@@ -19,6 +19,8 @@ pub(super) struct Reach {
     lanes: [Traffic; Lane::MAX as usize],
     /// The step that was answered last; none where it was not answered rightly, or a stream was cut since.
     last: Option<Answered>,
+    /// The sequence whose START was answered last, and how often another model had been loaded by then.
+    begun: Option<(u32, u64)>,
     /// The latest step that was sent in some special way, as long as it is unanswered.
     special: Option<(RequestId, Special)>,
     /// When the server answered the START of its sequence, if the sequence was never idle for the idle limit since.
@@ -65,7 +67,6 @@ struct Answered {
     end: bool,
     sent_at: Nanos,
     at: Nanos,
-    loads: u64,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that a step may show")]
@@ -81,7 +82,7 @@ struct Special {
     differently: bool,
     /// The sequence goes on after a pause.
     paused: bool,
-    /// Another model was loaded since a step of its sequence was answered.
+    /// Another model was loaded since its START was answered, and since such a step before.
     loaded: bool,
     /// It has a flaw, and a step of its sequence was answered before: the sequence has its slot.
     has_slot: bool,
@@ -108,7 +109,7 @@ impl Reach {
                 let is_live = !may_be_over && self.last.is_some_and(|last| last.is_live(here));
                 reach(claims, Claim::LiveWhenDisturbed, begins && is_live);
                 // What was answered before is no measure of what comes.
-                (self.special, self.last) = (None, None);
+                (self.special, self.last, self.begun) = (None, None, None);
             }
             EventKind::Opened(_, by) => self.lanes[here.lane.index()].by = *by,
             _ => {}
@@ -135,9 +136,12 @@ impl Reach {
             special.differently = traffic.by != last.by;
             special.paused = idle_limit.is_some_and(|limit| at.saturating_sub(last.at) >= limit / PAUSE);
         }
-        // It is executed behind that load, and the answered step was before it.
-        let is_of_it = |last: Answered| last.request.sequence == step.request.sequence && !last.end;
-        special.loaded = !step.start && self.last.is_some_and(|last| is_of_it(last) && last.loads < loads);
+        // It is executed behind that load, and its sequence had begun before.
+        special.loaded = !step.start && self.begun.is_some_and(|(its, at)| its == step.request.sequence && at < loads);
+        if special.loaded {
+            // Each load counts once.
+            self.begun = Some((step.request.sequence, loads));
+        }
         if special != Special::default() {
             self.special = Some((step.request, special));
         }
@@ -167,9 +171,11 @@ impl Reach {
                 // A sequence that was overtaken may end after the one that overtook it.
                 let is_latest = last.is_none_or(|last| last.request.sequence <= step.request.sequence);
                 let Here { at, lane, loads, .. } = here;
+                if step.start {
+                    self.begun = Some((step.request.sequence, loads));
+                }
                 let by = self.lanes[lane.index()].by;
-                let answered =
-                    Answered { request: step.request, lane, by, end: step.end, sent_at: *sent_at, at, loads };
+                let answered = Answered { request: step.request, lane, by, end: step.end, sent_at: *sent_at, at };
                 self.last = is_latest.then_some(answered);
                 (self.is_cut, self.is_flawed, self.past_a_deadline) = (false, false, None);
             }
