@@ -41,6 +41,7 @@ fn a_rejection_has_the_code_of_its_reason() {
             assert_eq!(c.first().evidence, evidence);
         }
     }
+    rejected(Some(Flaw::IdOfOtherType), "Unable to parse 'sequence_id': no", Code::Http(400)).assert(&[]);
     // What a called model rejects has the same code for every reason.
     let of_called = format!("in ensemble 'm', Model c - Error when running inference: {START_ERROR}");
     for (code, other) in [(Code::Grpc(13), Code::Grpc(3)), (Code::Http(500), Code::Http(400))] {
