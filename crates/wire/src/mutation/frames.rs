@@ -5,7 +5,7 @@ use hyper::body::Bytes;
 /// What stands before each message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
 /// A longer message passes as it is.
-const LONGEST: usize = 64 << 20;
+const LONGEST: usize = 16 << 20;
 
 /// A message, or bytes that are none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +51,8 @@ impl Frames {
     }
 
     /// What is left when no more comes.
-    pub(super) fn rest(self) -> Vec<u8> {
-        self.waiting
+    pub(super) fn take_rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.waiting)
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
                 found.push(piece);
             }
         }
-        (found, frames.rest())
+        (found, frames.take_rest())
     }
 
     #[test]

@@ -13,10 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tokio::{
     net::TcpListener,
-    sync::{
-        Semaphore,
-        mpsc::{Receiver, Sender, channel},
-    },
+    sync::mpsc::{Receiver, Sender, channel},
 };
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -30,12 +27,11 @@ use crate::{
     proto::{
         ModelInferRequest, ModelInferResponse, ModelReadyResponse, ModelStatisticsResponse, ModelStreamInferResponse,
     },
+    proxy::carry_each,
 };
 
-/// How many connections are carried at a time; more wait.
-const CONNECTIONS_MAX: usize = 1024;
 /// How many messages of a call wait for whom they are for, before no more are read.
-const ROOM: usize = 64;
+const ROOM: usize = 16;
 /// Room for bytes that the other side has not read.
 const WINDOW: u32 = 4 << 20;
 
@@ -82,27 +78,8 @@ pub async fn serve<C>(
 where
     C: Future<Output = io::Result<Socket>> + Send + 'static,
 {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let accept = async {
-        loop {
-            let permit = Arc::clone(&room).acquire_owned().await.map_err(io::Error::other)?;
-            let (near, _) = listener.accept().await?;
-            let (mutations, connect) = (Arc::clone(&mutations), connect());
-            tokio::spawn(async move {
-                // Where the server takes no connection, the client's ends at once.
-                if let Ok(far) = connect.await {
-                    // Small messages go out at once; where that cannot be had they are only later.
-                    let _ = near.set_nodelay(true);
-                    carry(near.into(), far, mutations).await;
-                }
-                drop(permit);
-            });
-        }
-    };
-    tokio::select! {
-        failed = accept => failed,
-        () = shutdown => Ok(()),
-    }
+    let carry = move |near, far| carry(near, far, Arc::clone(&mutations));
+    carry_each(listener, connect, carry, shutdown).await
 }
 
 /// Carries a connection to its end.
@@ -157,6 +134,47 @@ async fn forward(
 /// Nobody is there any more.
 struct Gone;
 
+/// What comes in one direction of a call, piece by piece.
+struct Source {
+    body: Incoming,
+    frames: Frames,
+}
+
+/// What came.
+enum Came {
+    Piece(Piece),
+    /// What stands behind all pieces.
+    Trailers(Frame<Bytes>),
+    /// The call ended otherwise than in good order.
+    Broken(Failure),
+}
+
+impl Source {
+    fn new(body: Incoming) -> Self {
+        Self { body, frames: Frames::default() }
+    }
+
+    /// The next that comes; nothing at the end in good order. What waits for it may be dropped.
+    async fn next(&mut self) -> Option<Came> {
+        loop {
+            if let Some(piece) = self.frames.next() {
+                return Some(Came::Piece(piece));
+            }
+            let Some(frame) = self.body.frame().await else {
+                // Less than a message.
+                return Some(self.frames.take_rest())
+                    .filter(|rest| !rest.is_empty())
+                    .map(|rest| Came::Piece(Piece::Other(rest)));
+            };
+            match frame.map(Frame::into_data) {
+                Ok(Ok(data)) => self.frames.push(&data),
+                Ok(Err(trailers)) => return Some(Came::Trailers(trailers)),
+                Err(error) => return Some(Came::Broken(error.into())),
+            }
+        }
+    }
+}
+
 async fn send(to: &Sender<Item>, bytes: Bytes) -> Result<(), Gone> {
     to.send(Ok(Frame::data(bytes))).await.map_err(|_| Gone)
 }
@@ -168,34 +186,20 @@ fn changed<M: Message + Default>(bytes: &[u8], change: impl FnOnce(&mut M) -> Ch
 }
 
 /// Passes on what a client sends in a call.
-async fn pass_requests(mut from: Incoming, to: Sender<Item>, call: Call, mutations: Arc<Mutations>) {
+async fn pass_requests(from: Incoming, to: Sender<Item>, call: Call, mutations: Arc<Mutations>) {
     let passed = async {
-        let (mut frames, mut held) = (Frames::default(), None);
-        while let Some(frame) = from.frame().await {
-            let frame = match frame {
-                Ok(frame) => frame,
+        let (mut from, mut held) = (Source::new(from), None);
+        while let Some(came) = from.next().await {
+            match came {
+                Came::Piece(piece) => request(piece, &to, call, &mutations, &mut held).await?,
+                Came::Trailers(trailers) => to.send(Ok(trailers)).await.map_err(|_| Gone)?,
                 // Not in good order here, so neither there.
-                Err(error) => return to.send(Err(Failure::from(error))).await.map_err(|_| Gone),
-            };
-            let data = match frame.into_data() {
-                Ok(data) => data,
-                Err(trailers) => {
-                    to.send(Ok(trailers)).await.map_err(|_| Gone)?;
-                    continue;
-                }
-            };
-            frames.push(&data);
-            while let Some(piece) = frames.next() {
-                request(piece, &to, call, &mutations, &mut held).await?;
+                Came::Broken(error) => return to.send(Err(error)).await.map_err(|_| Gone),
             }
         }
         if let Some(held) = held {
             mutations.retract(Mutation::SwapRequests);
             send(&to, held).await?;
-        }
-        let rest = frames.rest();
-        if !rest.is_empty() {
-            send(&to, rest.into()).await?;
         }
         if call == Call::Stream && mutations.happens(Mutation::LoseHalfClose) {
             to.closed().await;
@@ -267,38 +271,29 @@ fn trailers(status: &'static str) -> HeaderMap {
 }
 
 impl Down<'_> {
-    async fn pass(mut self, mut from: Incoming, to: &Sender<Item>) -> Result<(), Gone> {
-        let mut frames = Frames::default();
+    async fn pass(mut self, from: Incoming, to: &Sender<Item>) -> Result<(), Gone> {
+        let mut from = Source::new(from);
         loop {
-            let frame = tokio::select! {
-                frame = from.frame() => frame,
+            let came = tokio::select! {
+                came = from.next() => came,
                 // What the server has still to say nobody wants: it is told so, as by the client.
                 () = to.closed() => return Err(Gone),
             };
-            let Some(frame) = frame else { break };
-            let frame = match frame {
-                Ok(frame) => frame,
-                Err(error) => return to.send(Err(Failure::from(error))).await.map_err(|_| Gone),
-            };
-            let data = match frame.into_data() {
-                Ok(data) => data,
-                Err(trailers) => {
+            match came {
+                Some(Came::Piece(piece)) => {
+                    if let Then::Ends(trailers) = self.response(piece, to).await? {
+                        return to.send(Ok(Frame::trailers(trailers))).await.map_err(|_| Gone);
+                    }
+                }
+                Some(Came::Trailers(trailers)) => {
                     self.let_go(to).await?;
                     self.keep_open(to).await;
                     to.send(Ok(trailers)).await.map_err(|_| Gone)?;
-                    continue;
                 }
-            };
-            frames.push(&data);
-            while let Some(piece) = frames.next() {
-                if let Then::Ends(trailers) = self.response(piece, to).await? {
-                    return to.send(Ok(Frame::trailers(trailers))).await.map_err(|_| Gone);
-                }
+                Some(Came::Broken(error)) => return to.send(Err(error)).await.map_err(|_| Gone),
+                None => return self.let_go(to).await,
             }
         }
-        self.let_go(to).await?;
-        let rest = frames.rest();
-        if rest.is_empty() { Ok(()) } else { send(to, rest.into()).await }
     }
 
     /// What was to change places with the next one, and there is none.

@@ -85,7 +85,7 @@ impl Path {
     }
 }
 
-/// Takes connections in and carries each to the server that `connect` connects to, until `shutdown` is done.
+/// Takes connections in and carries each through this network to the server that `connect` connects to, until `shutdown` is done.
 ///
 /// # Errors
 /// When no connections can be taken in any more.
@@ -99,18 +99,39 @@ where
     C: Future<Output = io::Result<Socket>> + Send + 'static,
 {
     let path = Arc::new(path);
+    let carry = move |near, far| {
+        let path = Arc::clone(&path);
+        async move { carry(near, far, path.course(), path.copies.0(), Marks::default().connection()).await }
+    };
+    carry_each(listener, connect, carry, shutdown).await
+}
+
+/// Takes connections in, connects for each to the server, and has both ends carried, until `shutdown` is done.
+///
+/// # Errors
+/// When no connections can be taken in any more.
+pub(crate) async fn carry_each<C, F>(
+    listener: TcpListener,
+    connect: impl Fn() -> C,
+    carry: impl Fn(Socket, Socket) -> F + Clone + Send + 'static,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()>
+where
+    C: Future<Output = io::Result<Socket>> + Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let accept = async {
         loop {
             let permit = Arc::clone(&room).acquire_owned().await.map_err(io::Error::other)?;
             let (near, _) = listener.accept().await?;
-            let (path, connect) = (Arc::clone(&path), connect());
+            let (carry, connect) = (carry.clone(), connect());
             tokio::spawn(async move {
                 // Where the server takes no connection, the client's ends at once.
                 if let Ok(far) = connect.await {
                     // Without it the system would gather small pieces; where it cannot be had they are less small.
                     let _ = near.set_nodelay(true);
-                    carry(near.into(), far, path.course(), path.copies.0(), Marks::default().connection()).await;
+                    carry(near.into(), far).await;
                 }
                 drop(permit);
             });
