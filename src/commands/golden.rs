@@ -142,6 +142,12 @@ pub(super) fn expected(
                 "a golden file has its inputs and its rules: leave the flags for inputs and --compare out, or use --golden auto",
             ));
         }
+        Expected::File(_) | Expected::Nothing | Expected::Auto if scenario.has_several_versions() => {
+            return Err(Failure::wrong_input(
+                "--golden and --expect none are for one version of the model, and the scenario's populations name several: use a \
+                 scenario without population.version, and --model-version",
+            ));
+        }
         Expected::File(path) => return Ok(Some(Arc::new(read_file(path).map_err(Failure::wrong_input)?))),
         Expected::Nothing | Expected::Auto => {}
     }

@@ -53,11 +53,6 @@ impl Prepared {
             .map_err(|error| RunError::Endpoint(error.to_string()))?;
         let mut preflight =
             Preflight::ask(&client, scenario, setup.hints, setup.golden.as_ref()).await.map_err(RunError::Endpoint)?;
-        if setup.golden.is_some() && scenario.has_several_versions() {
-            let why =
-                "golden outputs are those of one version, and the populations name several: test one version at a time";
-            return Err(RunError::Endpoint(why.to_owned()));
-        }
         if let Some(why) = preflight.rejects_golden().or_else(|| preflight.cannot_be_sent(scenario)) {
             return Err(RunError::Endpoint(why));
         }

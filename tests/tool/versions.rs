@@ -123,6 +123,16 @@ fn a_version_that_is_not_there_is_told_before_anything_is_sent() {
 }
 
 #[test]
+fn outputs_without_a_formula_are_those_of_one_version() {
+    for expected in [["--golden", "auto"], ["--expect", "none"], ["--golden", "no.golden"]] {
+        let start = ["--embedded", "--versions", "2", "--scenario", "model-versions", "-m", "gru_float32"];
+        let (code, text) = told(&[&start[..], &expected].concat());
+        let says = "the scenario's populations name several";
+        assert!(code == Some(2) && text.contains(says) && text.trim().lines().count() == 1, "{code:?} {text}");
+    }
+}
+
+#[test]
 fn a_failure_of_two_versions_keeps_them() {
     let folder = TempDir::new().expect("a folder");
     let failure = folder.path().join("failure.toml");
