@@ -8,6 +8,7 @@ use wire::transport::Configuration;
 use workload::{
     model::{Link, Model, Settings, SlotRange, Strategy, ToldIds, Turn},
     scenario::{Scenario, ServerAction},
+    wording::counted,
 };
 
 /// Why sequences of one ID may cross in an ensemble, and in a model that calls another.
@@ -42,6 +43,13 @@ fn from_settings(name: &str, settings: &Settings, hints: Hints, notes: &mut Vec<
     }
     let hints = Hints { formula: None, initial_state: None, responses: None, ..hints };
     notes.extend(Note::not_used(&hints));
+    if let Some(own) = settings.chain.as_ref().and_then(|chain| chain.own_slots).filter(|own| *own > settings.slots) {
+        let [own, called] = [own, settings.slots].map(|slots| counted(u64::from(slots), "slot"));
+        notes.push(Note::from(format!(
+            "model '{name}' has {own}, and the model that it calls has {called}: a START that waits in the called model holds up a \
+             whole batch, so give '{name}' at most {called} (instance_group, max_batch_size)"
+        )));
+    }
     let steps = |link: Link| {
         let chain = settings.chain.as_ref().filter(|chain| chain.link == link);
         chain.map(|chain| chain.steps.clone()).unwrap_or_default()

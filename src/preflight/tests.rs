@@ -5,7 +5,7 @@ use super::*;
 use workload::{
     answers::Answers,
     arithmetic::Arithmetic,
-    model::Batching,
+    model::{Batching, ChainStep, Link},
     number::Number,
     scenario::{Overrides, Source},
     sequence::CorrelationId,
@@ -78,6 +78,11 @@ fn every_note() -> Vec<String> {
     let hinted = |hints| told(&plain, hints).model;
     let mut unused = configured("m", Some(&settings(&[])), HINTS, &mut notes);
     notes.extend(unused.as_mut().err().cloned().map(Note::from));
+    let called = ChainStep { model: "c".to_owned(), settings: settings(&[]), tells: true };
+    let calling = |slots| Settings { slots, ..settings(&[]) }.with_steps(Link::Call, std::slice::from_ref(&called));
+    for slots in [1, 8] {
+        let _ = configured("m", Some(&calling(slots)), Hints::default(), &mut notes);
+    }
     let one = Shape::common(&tensor("", "FP32", &[1]), &tensor("", "FP32", &[1]), false).expect("a shape");
     let all = [
         (Formula::PARAMETER, "ready-times-input-plus-start"),

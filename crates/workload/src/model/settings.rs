@@ -53,6 +53,8 @@ pub struct Chain {
     pub further_idle: Duration,
     /// The slots of the model that says what it saw; none where none of them does.
     pub told_slots: Option<u32>,
+    /// The slots of its own batcher; none of an ensemble, which has no batcher.
+    pub own_slots: Option<u32>,
 }
 
 impl Chain {
@@ -122,6 +124,7 @@ impl Settings {
                 steps: steps.iter().map(|step| step.model.clone()).collect(),
                 batchers: of_all().map(Self::batchers).sum(),
                 told_slots: tells.map(Self::told_slots),
+                own_slots: self.strategy.map(|_| self.slots),
                 further_idle: further_idle.saturating_sub(idle_limit.unwrap_or_default()),
             }),
             keeps_count: of_steps().next().is_some() && of_steps().all(|its| its.keeps_count),
@@ -186,7 +189,7 @@ mod tests {
         assert_eq!((all.idle_limit, all.execution_ms()), (Duration::from_millis(700), 9));
         let ensemble = all.chain.clone().expect("it is one");
         assert_eq!(ensemble.steps, ["of 0", "of 8", "of 4"]);
-        assert_eq!((ensemble.batchers, ensemble.told_slots), (2, Some(8)));
+        assert_eq!((ensemble.batchers, ensemble.told_slots, ensemble.own_slots), (2, Some(8), None));
         assert_eq!(ensemble.further_idle, Duration::from_millis(900));
         // Where no step has a sequence batcher there is nothing to test.
         assert_eq!(Settings::default().with_steps(Link::Ensemble, &steps[..1]).strategy, None);
@@ -204,7 +207,7 @@ mod tests {
         assert_eq!((both.strategy, both.slots, both.execution_ms()), (Some(Strategy::Oldest), 4, 6));
         assert_eq!(both.idle_limit, Duration::from_millis(700));
         let chain = both.chain.expect("it calls one");
-        assert_eq!((chain.batchers, chain.told_slots), (2, Some(8)));
+        assert_eq!((chain.batchers, chain.told_slots, chain.own_slots), (2, Some(8), Some(4)));
         assert_eq!(chain.further_idle, Duration::from_millis(900));
     }
 }
