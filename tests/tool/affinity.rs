@@ -221,7 +221,7 @@ struct Killer {
     second: Server,
     /// What the second one has to commit while the first is away.
     fault: Option<Fault>,
-    /// How often it had committed that when the first was gone.
+    /// How often it had committed that before the first was killed.
     before: Option<u64>,
     is_missed: bool,
     /// Ends the run when the first is back.
@@ -239,8 +239,9 @@ impl Killer {
 impl Observer for Killer {
     fn progress(&mut self, progress: &Progress) {
         if progress.completed >= Self::KILL_AFTER && self.before.is_none() {
-            drop(self.first.take());
+            // Who meets the fault as soon as the first is gone waits for it, and commits no other.
             self.before = Some(self.committed());
+            drop(self.first.take());
         }
         let meanwhile = self.committed() - self.before.unwrap_or(0);
         let is_enough = self.fault.is_none() || meanwhile >= WORKERS / 2;
