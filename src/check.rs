@@ -17,7 +17,10 @@ use oracle::{
     history::{Damage, Entry, Item, Reader, Scene},
 };
 use wire::transport::GoAways;
-use workload::event::{Event, Nanos};
+use workload::{
+    event::{Event, Nanos},
+    scenario::Scenario,
+};
 
 /// How long a run may go on after its last entry.
 const MOST_AFTER_ENTRIES: Duration = Duration::from_secs(86_400);
@@ -93,31 +96,7 @@ pub(crate) fn check_by(
     }
     follower.begin(&header);
     let scenario = header.scenario.clone().checked().map_err(|problem| unusable(format!("its scenario: {problem}")))?;
-    let seconds = Seconds::default();
-    let occupancy = header.preflight.occupancy(&scenario).told_within(TOLD_WITHIN);
-    let mut check = Check {
-        recorder: Recorder::of(
-            &scenario,
-            header.rules.clone(),
-            header.preflight.limits.threshold,
-            None,
-            seconds.clone(),
-        ),
-        seconds,
-        series: Series::default(),
-        gauges: Gauges::of(&scenario),
-        explainer: header.preflight.explainer(&scenario),
-        batch: Vec::new(),
-        occupancy: if header.several_clocks { occupancy.of_several_clocks() } else { occupancy },
-        timeline: Timeline::new(scenario),
-        violations: Vec::new(),
-        of_all: Tally::default(),
-        follower,
-        entries: 0,
-        until: 0,
-        covered: 0,
-        footer: None,
-    };
+    let mut check = Check::new(&header, scenario, follower);
     let (mut damage, mut damages) = (None, 0);
     while let Some(lines) = reader.next_block() {
         let read = lines.items.into_iter().try_for_each(|item| check.take_in(item, reader.line()));
@@ -132,6 +111,16 @@ pub(crate) fn check_by(
         }
     }
     Ok(check.conclude(header, damage, damages))
+}
+
+/// Judges all that happened in a run of which this header tells. An error says in one line which entry no run has.
+pub(crate) fn check_entries(header: Header, entries: Vec<Entry>) -> Result<Checked, String> {
+    let follower = &mut ();
+    let mut check = Check::new(&header, header.scenario.clone(), follower);
+    for entry in entries {
+        check.entry(entry)?;
+    }
+    Ok(check.conclude(header, None, 0))
 }
 
 /// What judged a run's outputs: golden ones, which are the file's that was named, or nothing.
@@ -172,7 +161,30 @@ struct Check<'c> {
     footer: Option<Footer>,
 }
 
-impl Check<'_> {
+impl<'c> Check<'c> {
+    fn new(header: &Header, scenario: Scenario, follower: &'c mut dyn Follower) -> Self {
+        let (seconds, preflight) = (Seconds::default(), &header.preflight);
+        let occupancy = preflight.occupancy(&scenario).told_within(TOLD_WITHIN);
+        let (rules, threshold) = (header.rules.clone(), preflight.limits.threshold);
+        Self {
+            recorder: Recorder::of(&scenario, rules, threshold, None, seconds.clone()),
+            seconds,
+            series: Series::default(),
+            gauges: Gauges::of(&scenario),
+            explainer: preflight.explainer(&scenario),
+            batch: Vec::new(),
+            occupancy: if header.several_clocks { occupancy.of_several_clocks() } else { occupancy },
+            timeline: Timeline::new(scenario),
+            violations: Vec::new(),
+            of_all: Tally::default(),
+            follower,
+            entries: 0,
+            until: 0,
+            covered: 0,
+            footer: None,
+        }
+    }
+
     fn take_in(&mut self, item: Item, line: u64) -> Result<(), Damage> {
         let damage = |line, problem| Damage { line, problem, is_cut_off: false };
         match item {

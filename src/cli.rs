@@ -18,6 +18,7 @@ mod report;
 mod repository;
 mod serve;
 mod server;
+mod simulate;
 mod soak;
 mod usage;
 mod values;
@@ -52,6 +53,7 @@ pub use self::{
     repository::{InitialChoice, RepositoryArgs},
     serve::ServeArgs,
     server::ServerArgs,
+    simulate::SimulateArgs,
     soak::SoakArgs,
     usage::problem,
 };
@@ -138,6 +140,8 @@ pub enum Command {
     Golden(Box<GoldenArgs>),
     /// Send requests that have ended real servers, one at a time
     Hostile(Box<HostileArgs>),
+    /// Run scenarios in virtual time, thousands of seeds
+    Simulate(Box<SimulateArgs>),
     /// Explain a kind of violation or a cause
     Explain(ExplainArgs),
     /// Start the reference server

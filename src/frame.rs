@@ -164,19 +164,25 @@ pub struct Footer {
 }
 
 impl Header {
-    pub(super) fn new(recording: &HistoryPlan, setup: &Setup, preflight: &Preflight, origin: &Origin) -> Self {
+    /// Of a run of the scenario with this name, which this command line sends again, to a server that is so.
+    pub(super) fn new(
+        (scenario_name, replay, server): (&str, &str, Option<ServerSetup>),
+        setup: &Setup,
+        preflight: &Preflight,
+        origin: &Origin,
+    ) -> Self {
         let Setup { scenario, seed, hints, embedded, .. } = setup;
         Self {
             format: FORMAT.to_owned(),
             version: VERSION,
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             origin: origin.clone(),
-            scenario_name: recording.scenario_name.clone(),
+            scenario_name: scenario_name.to_owned(),
             scenario: scenario.clone(),
             seed: *seed,
-            replay: recording.replay.clone(),
+            replay: replay.to_owned(),
             embedded: *embedded,
-            server: recording.server.clone(),
+            server,
             hints: *hints,
             preflight: preflight.clone(),
             rules: preflight.rules(scenario),

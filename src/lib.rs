@@ -24,6 +24,8 @@ pub mod hostile;
 pub mod check;
 mod verdict;
 
+pub mod simulate;
+
 mod lanes;
 
 pub mod limit;

@@ -161,6 +161,11 @@ impl Recorder {
         Self { loads, ..self }
     }
 
+    /// The event with its message read, as it is recorded.
+    pub(crate) fn read(&self, event: Event) -> Event {
+        self.oracle.read(event)
+    }
+
     pub(crate) fn record(&mut self, event: Event) -> Ruling {
         let spread = if self.gives_series { spread(&event.kind) } else { Some(0) };
         let event = self.oracle.read(event);

@@ -5,7 +5,7 @@ mod after;
 mod alarm;
 mod arrivals;
 mod before;
-mod context;
+pub(crate) mod context;
 mod disturbance;
 mod driver;
 mod during;
@@ -13,7 +13,7 @@ mod follow;
 mod gate;
 mod health;
 mod held_up;
-mod iterations;
+pub(crate) mod iterations;
 mod latencies;
 mod origin;
 mod part;
@@ -362,7 +362,7 @@ impl RunResult {
     }
 
     /// Adds a violation that concerns the whole run; it is kept even where there is no room any more.
-    fn add(&mut self, violation: Violation, observer: &mut dyn Observer) {
+    pub(crate) fn add(&mut self, violation: Violation, observer: &mut dyn Observer) {
         let violation = if violation.explanations.is_empty() {
             explained_alone(violation, &ModelFacts::of(&self.preflight.model))
         } else {

@@ -3,13 +3,14 @@
 //! it rightly, beside what a plain checker comes to. `scripts/detection` keeps that in `docs/`.
 //!
 //! With `--golden` it does that with models without a formula, in the reference server and in the host on tritonserver, where golden
-//! outputs judge them. With `--correct N` it runs the same scenarios against correct servers for N requests, and tells what was accused.
+//! outputs judge them. With `--simulated N` it simulates the built-in scenarios with N seeds, for docs/SIMULATION.md. With `--correct N` it runs the same scenarios against correct servers for N requests, and tells what was accused.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a command")]
 
 mod harness;
 mod real;
 mod silero;
+mod simulated;
 mod smallest;
 mod soak;
 mod table;
@@ -58,6 +59,9 @@ struct Args {
     /// Models without a formula, which golden outputs judge
     #[arg(long)]
     golden: bool,
+    /// Simulate the built-in scenarios with so many seeds, in place of the table, each fault at one of 1,000 chances
+    #[arg(long)]
+    simulated: Option<u64>,
     /// Run correct servers for so many requests, in place of the table
     #[arg(long)]
     correct: Option<u64>,
@@ -71,6 +75,10 @@ struct Args {
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let args = Args::parse();
+    if let Some(seeds) = args.simulated {
+        print!("{}", simulated::table(&args.only, seeds, args.at_a_time));
+        return Ok(ExitCode::SUCCESS);
+    }
     match args.correct {
         Some(requests) => correct(&args, requests),
         None if args.golden => detect_by_golden(&args),

@@ -26,6 +26,7 @@ mod scenarios;
 mod screen;
 mod serve;
 mod signals;
+mod simulate;
 mod stress;
 mod suite;
 
@@ -85,6 +86,7 @@ pub fn main() -> ExitCode {
             write_all(|out| clap_mangen::Man::new(Cli::whole_command()).render(out)).map(|()| 0)
         }
         Ok(Cli { command: Some(Command::Scenarios(args)), .. }) => scenarios::show(&args),
+        Ok(Cli { command: Some(Command::Simulate(args)), .. }) => simulate::simulate(&args),
         Ok(Cli { command: Some(Command::Suite(args)), .. }) => suite::suite(&args),
         Ok(Cli { stress, command: None }) => stress::stress(&stress),
         Err(error) => return answer_usage(&error),

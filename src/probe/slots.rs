@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use self::attempt::{Attempt, Void};
 use super::{Site, aside::Trail};
-use crate::recorder::Tally;
+use crate::{preflight::Preflight, recorder::Tally};
 use oracle::{Evidence, Leak, Violation, ViolationKind};
 use wire::transport::Client;
 use workload::{
@@ -141,24 +141,30 @@ impl Aftermath<'_> {
     }
 }
 
+impl Aftermath<'_> {
+    /// How long it may take until no sequence is open any more.
+    pub(crate) fn gone_idle(&self, idle_limit: Duration) -> Duration {
+        if self.may_have_sequences() { idle_limit + REAPER_LATE } else { Duration::ZERO }
+    }
+}
+
 /// What the check is about: as much of model and scenario as it needs.
 #[derive(Clone, Copy, Debug)]
-struct Terms {
-    slots: u32,
-    idle_limit: Duration,
+pub(crate) struct Terms {
+    pub(crate) slots: u32,
+    pub(crate) idle_limit: Duration,
     /// What one step may take in the server.
     step: Duration,
     /// How long what has to be answered is waited for.
-    patience: Duration,
+    pub(crate) patience: Duration,
     /// Whether the server may have stopped answering every client before the run ended. Unanswered STARTs then say nothing of slots.
-    stuck: bool,
+    pub(crate) stuck: bool,
     /// The first of the correlation IDs that no worker has.
-    first_id: NonZeroU64,
+    pub(crate) first_id: NonZeroU64,
 }
 
 impl Terms {
-    fn new(site: Site<'_>, after: Aftermath<'_>) -> Result<Self, String> {
-        let Site { scenario, preflight, .. } = site;
+    pub(crate) fn new(scenario: &Scenario, preflight: &Preflight, after: Aftermath<'_>) -> Result<Self, String> {
         let (model, tally) = (&preflight.model, after.tally);
         if !scenario.slots.check {
             return Err("the scenario switches it off (slots.check)".to_owned());
@@ -212,8 +218,8 @@ fn unused_ids(scenario: &Scenario, count: u64) -> Option<NonZeroU64> {
 
 /// How long the check takes on a server that keeps its sequences open, at most; none where nothing is checked.
 pub(crate) fn lasts(site: Site<'_>, after: Aftermath<'_>) -> Option<Duration> {
-    let terms = Terms::new(site, after).ok()?;
-    let gone_idle = if after.may_have_sequences() { terms.idle_limit + REAPER_LATE } else { Duration::ZERO };
+    let terms = Terms::new(site.scenario, site.preflight, after).ok()?;
+    let gone_idle = after.gone_idle(terms.idle_limit);
     // One START of a lost slot is waited for, and the hand-over of another slot.
     Some(gone_idle + terms.patience * 2)
 }
@@ -221,7 +227,7 @@ pub(crate) fn lasts(site: Site<'_>, after: Aftermath<'_>) -> Option<Duration> {
 /// Looks at the slots of the model, as it is after a run. What is seen on the way that a correct server does not do goes to `trail`;
 /// the finding's own violation does not.
 pub(crate) async fn check(client: &Client, site: Site<'_>, after: Aftermath<'_>, trail: &mut Trail) -> SlotCheck {
-    let terms = match Terms::new(site, after) {
+    let terms = match Terms::new(site.scenario, site.preflight, after) {
         Ok(terms) => terms,
         Err(why) => return SlotCheck::not_checkable(why),
     };

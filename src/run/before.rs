@@ -77,7 +77,8 @@ impl Prepared {
         .map_err(RunError::Endpoint)?;
         let origin = Origin::here();
         let begun = setup.recording.as_ref().map(|recording| {
-            let header = Header::new(recording, &setup, &preflight, &origin);
+            let HistoryPlan { scenario_name, replay, server, .. } = recording;
+            let header = Header::new((scenario_name, replay, server.clone()), &setup, &preflight, &origin);
             begun(recording, &header, preflight.limits.lawful)
         });
         let begun = begun.transpose()?;

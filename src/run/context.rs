@@ -13,12 +13,12 @@ use workload::{
 
 /// A context and the conversation that it holds.
 #[derive(Debug)]
-pub(super) struct StreamContext {
-    pub(super) id: ContextId,
+pub(crate) struct StreamContext {
+    pub(crate) id: ContextId,
     window: Window,
     arithmetic: Arithmetic,
     /// What steps travel over where nothing else is said.
-    pub(super) transport: Transport,
+    pub(crate) transport: Transport,
     /// What they travel over, by lane.
     transports: [Transport; Lane::MAX as usize],
     /// The deadline in microseconds of what is opened on a lane, and over what, as often as it passes.
@@ -51,7 +51,7 @@ struct Unanswered {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     Open(Lane, Connection, Transport),
     /// To be told with [`StreamContext::on_sent`] when it is done; all others count as done.
     Send(Lane, Step),
@@ -66,7 +66,7 @@ pub(super) enum Next {
 }
 
 impl StreamContext {
-    pub(super) fn new(id: ContextId, window: Window, transport: Transport, arithmetic: Arithmetic) -> Self {
+    pub(crate) fn new(id: ContextId, window: Window, transport: Transport, arithmetic: Arithmetic) -> Self {
         Self {
             id,
             window,
@@ -87,7 +87,7 @@ impl StreamContext {
     }
 
     /// Takes a conversation, the first sequence of which is the worker's `serial`-th. Where it has a time of its own, that is when it was due.
-    pub(super) fn begin(&mut self, pattern: Pattern, acts: Vec<Act>, serial: u32, due: Option<Due>) {
+    pub(crate) fn begin(&mut self, pattern: Pattern, acts: Vec<Act>, serial: u32, due: Option<Due>) {
         debug_assert!(self.is_done(), "a context holds one conversation at a time");
         self.pattern = pattern;
         self.transports = [self.transport; Lane::MAX as usize];
@@ -98,7 +98,7 @@ impl StreamContext {
         self.is_behind = due.is_some_and(|due| !due.waited);
     }
 
-    pub(super) fn next(&mut self, now: Nanos) -> Next {
+    pub(crate) fn next(&mut self, now: Nanos) -> Next {
         loop {
             let Some(act) = self.acts.front() else {
                 if !self.is_at_rest() {
@@ -177,7 +177,7 @@ impl StreamContext {
     }
 
     /// What is sent late from now on is late because of the server.
-    pub(super) fn waits_for_server(&mut self) {
+    pub(crate) fn waits_for_server(&mut self) {
         self.is_behind = true;
         self.due = self.due.map(|due| Due { waited: false, ..due });
     }
@@ -190,22 +190,22 @@ impl StreamContext {
     }
 
     /// Over what a step opens a lane that is not open.
-    pub(super) fn reopens_over(&self, lane: Lane) -> Connection {
+    pub(crate) fn reopens_over(&self, lane: Lane) -> Connection {
         self.deadlines[lane.index()].map_or(Connection::Own, |(over, _)| over)
     }
 
     /// How long what is opened on a lane may take.
-    pub(super) fn deadline(&self, lane: Lane) -> Option<Duration> {
+    pub(crate) fn deadline(&self, lane: Lane) -> Option<Duration> {
         self.deadlines[lane.index()].map(|(_, us)| Duration::from_micros(us.get().into()))
     }
 
     /// When the step that [`Self::next`] named was due, where it has a time of its own.
-    pub(super) fn due(&self) -> Option<Due> {
+    pub(crate) fn due(&self) -> Option<Due> {
         self.due
     }
 
     /// The step that [`Self::next`] named was sent.
-    pub(super) fn on_sent(&mut self, lane: Lane, step: &Step, now: Nanos) {
+    pub(crate) fn on_sent(&mut self, lane: Lane, step: &Step, now: Nanos) {
         self.began.get_or_insert(now);
         self.due = None;
         let sequence = step.request.sequence;
@@ -218,7 +218,7 @@ impl StreamContext {
     }
 
     /// A request was answered, in whatever way.
-    pub(super) fn on_outcome(&mut self, lane: Lane, request: RequestId) {
+    pub(crate) fn on_outcome(&mut self, lane: Lane, request: RequestId) {
         let in_flight = &mut self.in_flight[lane.index()];
         if let Some(index) = in_flight.iter().position(|its| its.request == request) {
             in_flight.remove(index);
@@ -227,56 +227,56 @@ impl StreamContext {
     }
 
     /// Nothing was read up to now: what is unanswered is waited for from now on.
-    pub(super) fn read_on(&mut self, now: Nanos) {
+    pub(crate) fn read_on(&mut self, now: Nanos) {
         for its in self.in_flight.iter_mut().flatten() {
             its.since = now;
         }
     }
 
     /// Forgets what is unanswered on a lane.
-    pub(super) fn forget(&mut self, lane: Lane) {
+    pub(crate) fn forget(&mut self, lane: Lane) {
         self.in_flight[lane.index()].clear();
     }
 
     /// Forgets what is not done and not answered.
-    pub(super) fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         self.acts.clear();
         self.pause_ends = None;
         self.in_flight.iter_mut().for_each(VecDeque::clear);
     }
 
     /// Since when the oldest unanswered request is waited for.
-    pub(super) fn waits_since(&self) -> Option<Nanos> {
+    pub(crate) fn waits_since(&self) -> Option<Nanos> {
         self.in_flight.iter().filter_map(|lane| lane.front()).map(|its| its.since).min()
     }
 
     /// The lane whose oldest request has waited for longest.
-    pub(super) fn slowest(&self) -> Lane {
+    pub(crate) fn slowest(&self) -> Lane {
         let fronts =
             (0..).zip(&self.in_flight).filter_map(|(lane, waiting)| Some((waiting.front()?.since, Lane(lane))));
         fronts.min().map_or(Lane::FIRST, |(_, lane)| lane)
     }
 
     /// The request of a lane that has waited for longest.
-    pub(super) fn oldest(&self, lane: Lane) -> Option<RequestId> {
+    pub(crate) fn oldest(&self, lane: Lane) -> Option<RequestId> {
         Some(self.in_flight[lane.index()].front()?.request)
     }
 
     /// Whether a request is waited for that a server that is right answers with a response.
-    pub(super) fn is_to_be_answered(&self, lane: Lane, request: RequestId) -> bool {
+    pub(crate) fn is_to_be_answered(&self, lane: Lane, request: RequestId) -> bool {
         self.in_flight[lane.index()].iter().any(|its| its.request == request && !its.may_be_rejected)
     }
 
     /// The requests of a lane that are unanswered, the oldest first: as many as two.
-    pub(super) fn under_way(&self, lane: Lane) -> Vec<RequestId> {
+    pub(crate) fn under_way(&self, lane: Lane) -> Vec<RequestId> {
         self.in_flight[lane.index()].iter().take(2).map(|its| its.request).collect()
     }
 
-    pub(super) fn unanswered(&self, lane: Lane) -> usize {
+    pub(crate) fn unanswered(&self, lane: Lane) -> usize {
         self.in_flight[lane.index()].len()
     }
 
-    pub(super) fn is_at_rest(&self) -> bool {
+    pub(crate) fn is_at_rest(&self) -> bool {
         self.in_flight.iter().all(VecDeque::is_empty)
     }
 

@@ -5,10 +5,13 @@ use std::{collections::VecDeque, time::Duration};
 use super::{Setup, shared::Shared};
 use workload::{
     conversation::Conversation,
+    inputs::Sent,
     plan::{Iteration, Manner, WorkerPlan},
+    scenario::Scenario,
+    seed::Seed,
 };
 
-pub(super) enum Iterations {
+pub(crate) enum Iterations {
     Drawn { plan: Box<WorkerPlan>, manner: Manner },
     Given(VecDeque<Conversation>),
 }
@@ -24,16 +27,21 @@ impl Iterations {
         let Setup { scenario, seed, given, .. } = &shared.setup;
         let Some(given) = given else {
             let inputs = shared.preflight.model.tensors.as_ref().map(|tensors| &tensors.sent);
-            let plan = Box::new(WorkerPlan::new(scenario, *seed, worker).with_inputs(inputs, *seed));
-            return Self::Drawn { plan, manner: shared.preflight.manner() };
+            return Self::drawn(scenario, *seed, inputs, shared.preflight.manner(), worker);
         };
         let mut left: Vec<_> = given.iter().filter(|its| its.worker == worker).cloned().collect();
         left.sort_by_key(|conversation| conversation.at_us);
         Self::Given(left.into())
     }
 
+    /// What a worker's plan draws, carried out in this manner.
+    pub(crate) fn drawn(scenario: &Scenario, seed: Seed, inputs: Option<&Sent>, manner: Manner, worker: u32) -> Self {
+        let plan = Box::new(WorkerPlan::new(scenario, seed, worker).with_inputs(inputs, seed));
+        Self::Drawn { plan, manner }
+    }
+
     /// The next iteration, and how many sequences it has; none where the worker is done.
-    pub(super) fn next(&mut self, elapsed: Duration) -> Option<(Conversation, u32)> {
+    pub(crate) fn next(&mut self, elapsed: Duration) -> Option<(Conversation, u32)> {
         match self {
             Self::Drawn { plan, manner } => {
                 if plan.is_done(elapsed) {

@@ -12,8 +12,8 @@ use harness::{
     trial::{Outcome, Seen, correct_in_reference, in_reference, once},
 };
 use oracle::ViolationKind;
-use reference::{Fault, Planted};
-use workload::scenario::BUILTIN;
+use reference::{Fault, Planted, When};
+use workload::{scenario::BUILTIN, seed::Seed};
 
 use crate::support::long::is_long;
 
@@ -117,6 +117,29 @@ fn faults_are_found_and_named_in_models_without_a_formula() {
         (*row, planted, outcome)
     });
     check(&done);
+}
+
+#[test]
+fn in_virtual_time_scenarios_find_the_faults_of_scheduler_and_models_that_they_are_meant_for() {
+    // There a run asks the server for its idle limit, which a simulation does not.
+    let is_by_search = |meant: &meant::Meant| (meant.row.fault, meant.scenario) == (Fault::NeverReap, "idle-boundary");
+    let meant = meant::all().into_iter().filter(|meant| !is_by_search(meant));
+    let pairs: Vec<_> = meant.filter_map(|meant| Some((meant, meant.simulated(When::ALWAYS, 20)?))).collect();
+    let found = for_each(&pairs, AT_A_TIME, |(_, plan)| {
+        let held = plan.hold(Seed(1));
+        (held.committed.iter().sum::<u64>() > 0, !held.tally.violations.is_empty())
+    });
+    let missed: Vec<_> = pairs
+        .iter()
+        .zip(found)
+        .filter(|(_, found)| *found != (true, true))
+        .map(|((meant, _), (committed, _))| {
+            format!("{} in {}, committed: {committed}", meant.row.fault, meant.scenario)
+        })
+        .collect();
+    assert!(missed.is_empty(), "ESCAPED {}", missed.join("\n"));
+    // One more or less is a scenario or a fault more or less.
+    assert!(pairs.len() > 40, "{}", pairs.len());
 }
 
 #[test]

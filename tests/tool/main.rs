@@ -56,6 +56,7 @@ mod report;
 mod repository;
 mod run;
 mod series;
+mod simulate;
 mod slots;
 mod soak;
 mod stub_killed;

@@ -11,9 +11,6 @@ pub mod fuzzing;
 #[cfg(test)]
 #[path = "../../../tests/support/long.rs"]
 mod rounds;
-#[cfg(any(test, feature = "testing"))]
-#[path = "tests/simulated.rs"]
-pub mod simulated;
 
 mod again;
 mod builtin;
@@ -33,11 +30,13 @@ mod model;
 mod number;
 mod parameters;
 mod pbtxt;
+mod refusal;
 mod repository;
 mod scheduler;
 mod served;
 pub mod server;
 mod setup;
+pub mod simulated;
 mod spec;
 mod statistics;
 mod stream;

@@ -18,12 +18,14 @@ use tokio::{
 
 use tonic::Status;
 
+pub(super) use self::instances::LATE_PART;
 use super::{
     ensemble::Passage,
     execution::{Instance, Ticket},
     fault::{Fault, Faults},
     metrics::Metrics,
     model::Outputs,
+    refusal::FAILING,
     scheduler::{Batch, Event, Moment, Rejection, Request, Scheduler, SequenceId},
     spec::Spec,
     statistics::{Reason, Statistics},
@@ -36,9 +38,6 @@ use wire::proto::{ModelInferResponse, ModelStatistics};
 const REQUEST_BYTES: u64 = 512;
 /// The most that the fault of growing memory keeps: enough to be seen, and not to take the machine down.
 const LEAKED_PIECES_MAX: usize = 1024;
-
-/// The instance that fails where one is to fail.
-const FAILING: u32 = 0;
 
 pub(super) type Asked = Request<Ticket<Reply>>;
 type Asks = Batch<Ticket<Reply>>;
@@ -206,44 +205,17 @@ impl Served {
         {
             let mut core = self.core();
             if core.instances.is_empty() {
-                return Err(self.failure(Rejection::Stopping, &request.id));
+                return Err(Rejection::Stopping.status(&self.name, &request.id));
             }
             if request.start && core.leaked.len() < LEAKED_PIECES_MAX && self.faults.happens(Fault::LeakMemory) {
                 core.leaked.push(vec![1; 1 << 20]);
             }
             let id = request.id.clone();
-            core.scheduler.enqueue(request, now).map_err(|rejection| self.failure(rejection, &id))?;
+            core.scheduler.enqueue(request, now).map_err(|rejection| rejection.status(&self.name, &id))?;
             core.pending += 1;
         }
         self.advance();
         Ok(())
-    }
-
-    /// Why a request is not executed, in the words and codes that clients know from the real server.
-    fn failure(&self, rejection: Rejection, id: &SequenceId) -> Status {
-        let model = &self.name;
-        match rejection {
-            Rejection::BatchSize => Status::invalid_argument(format!(
-                "inference request to model '{model}' must specify batch-size 1 due to requirements of sequence batcher"
-            )),
-            Rejection::NoCorrelationId => Status::invalid_argument(format!(
-                "inference request to model '{model}' must specify a non-zero or non-empty correlation ID"
-            )),
-            Rejection::NoStart => Status::invalid_argument(format!(
-                "inference request for sequence {id} to model '{model}' must specify the START flag on the first request of the sequence"
-            )),
-            Rejection::Stopping => Status::unavailable(
-                "Server is stopping, scheduler for model has stopped accepting new inference requests",
-            ),
-            Rejection::Expired => Status::unavailable("timeout of the corresponding sequence has been expired"),
-            Rejection::Cancelled => Status::cancelled(""),
-            Rejection::InstanceFailed => self.instance_failed(),
-        }
-    }
-
-    /// What is said of a request that an instance was to execute, and failed.
-    fn instance_failed(&self) -> Status {
-        Status::internal(format!("Stub process '{}_0_{FAILING}' is not healthy.", self.name))
     }
 
     /// Its first instance fails, and is back at once, without the states that it kept. What the server keeps is there.
@@ -357,7 +329,7 @@ impl Served {
             }
         }
         for (rejection, Request { id, payload, .. }) in rejected {
-            payload.reply.send(&self.name, payload.request_id, Err(self.failure(rejection, &id)));
+            payload.reply.send(&self.name, payload.request_id, Err(rejection.status(&self.name, &id)));
         }
     }
 

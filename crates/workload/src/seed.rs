@@ -63,6 +63,11 @@ impl Seed {
         self.keyed(b"hostile", u64::from(kind) << 32 | u64::from(number))
     }
 
+    /// What decides how long messages are under way in a simulation.
+    pub fn of_simulation(self) -> ChaCha8Rng {
+        self.keyed(b"simulation", 0)
+    }
+
     fn keyed(self, purpose: &[u8], stream: u64) -> ChaCha8Rng {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&self.0.to_le_bytes());

@@ -3,15 +3,19 @@
 #![allow(clippy::enum_glob_use, reason = "a table of them")]
 
 use std::{
+    num::NonZeroU64,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use reference::{
     Fault::{self, *},
-    Options, Planted, Server,
+    Options, Planted, Server, ServerSetup, When,
 };
-use sequence_stress::run::{Restart, Setup};
+use sequence_stress::{
+    run::{Restart, Setup},
+    simulate::Plan,
+};
 use wire::simulation::Simulation;
 use workload::{
     endpoint::Endpoints,
@@ -154,5 +158,28 @@ impl Meant {
         };
         let outcome = run_and_judge(setup);
         Outcome { committed: Some(server.committed(self.row.fault)), ..outcome }
+    }
+
+    /// The same in virtual time, without sockets, with a server that commits the fault at these chances; none where it has something that
+    /// is not simulated. Each worker has at most so many iterations.
+    pub fn simulated(&self, when: When, iterations: u64) -> Option<Plan> {
+        let source = Source::named(Path::new(self.scenario)).expect("it is built in");
+        let overrides = Overrides { model: Some(self.row.model.to_owned()), ..Overrides::default() };
+        let mut scenario = Scenario::resolve(&source, overrides).expect("a scenario");
+        for population in &mut scenario.populations {
+            let most = |its: NonZeroU64| its.min(NonZeroU64::new(iterations).expect("some"));
+            population.load.iterations = population.load.iterations.map(most);
+        }
+        let setup = ServerSetup {
+            instances: 2,
+            max_batch_size: 4,
+            candidates: Some(4),
+            idle_limit: IDLE_LIMIT,
+            execution_time: Duration::from_millis(self.row.execution_ms),
+            fault: vec![Planted { fault: self.row.fault, when }],
+            fault_hold: HOLD,
+            ..ServerSetup::default()
+        };
+        Plan::new(scenario, setup).ok()
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::*;
 use crate::{
     reading::Hunt,
-    report::{compare, limit, suite, window},
+    report::{compare, limit, simulation, suite, window},
 };
 
 /// Whether an object may have other properties.
@@ -61,6 +61,10 @@ fn window_schema() -> Value {
     schema_of::<window::Document<'static>>("In which gaps a failure fails (sequence-stress replay --window)")
 }
 
+fn simulation_schema() -> Value {
+    schema_of::<simulation::Document<'static>>("What simulated seeds came to (sequence-stress simulate)")
+}
+
 fn comparison_schema() -> Value {
     schema_of::<compare::Document>("What sequence-stress compare finds")
 }
@@ -73,6 +77,7 @@ fn the_schemas_in_the_repository_are_those_of_the_types() {
         ("compare", comparison_schema()),
         ("limit", limit_schema()),
         ("hunt", hunt_schema()),
+        ("simulation", simulation_schema()),
         ("window", window_schema()),
     ];
     for (name, schema) in all {

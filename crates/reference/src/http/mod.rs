@@ -21,6 +21,7 @@ use prost::bytes::Bytes;
 
 #[cfg(any(test, feature = "testing"))]
 pub(super) use self::infer::request;
+pub(super) use self::rejection::http_status;
 use self::{rejection::Rejection, route::Route};
 use super::{
     grpc::Service,

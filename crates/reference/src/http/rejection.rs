@@ -41,14 +41,18 @@ impl Rejection {
 
 impl From<Status> for Rejection {
     fn from(failure: Status) -> Self {
-        let status = match failure.code() {
-            Code::NotFound => StatusCode::NOT_FOUND,
-            Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
-            Code::AlreadyExists => StatusCode::CONFLICT,
-            _ => StatusCode::BAD_REQUEST,
-        };
-        Self::new(status, failure.message())
+        Self::new(http_status(failure.code()), failure.message())
+    }
+}
+
+/// The status that an error of this code has.
+pub(in super::super) fn http_status(code: Code) -> StatusCode {
+    match code {
+        Code::NotFound => StatusCode::NOT_FOUND,
+        Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
+        Code::AlreadyExists => StatusCode::CONFLICT,
+        _ => StatusCode::BAD_REQUEST,
     }
 }

@@ -86,8 +86,10 @@ impl Settings {
 
 /// A request's correlation ID. Zero and the empty text mean that it has none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum SequenceId {
+pub enum SequenceId {
+    /// A number.
     Number(u64),
+    /// A text.
     Text(Arc<str>),
 }
 

@@ -7,21 +7,21 @@ use std::{
 };
 
 use tokio::sync::mpsc;
-use tonic::Status;
 
 use super::{
     super::{
         execution::{Executed, Instance, Ticket},
         fault::Fault,
         model::Outputs,
+        refusal::{FAILING, instance_failed, model_error},
         scheduler::Moment,
     },
-    Asks, FAILING, Failed, Reply, Served,
+    Asks, Failed, Reply, Served,
 };
 use wire::proto::{ModelInferResponse, model_infer_response::InferOutputTensor};
 
 /// The part of an execution in which a cancel comes late, for the fault of losing a slot then.
-const LATE_PART: u32 = 4;
+pub(in super::super) const LATE_PART: u32 = 4;
 
 impl Served {
     pub(super) async fn run_instance(
@@ -54,13 +54,13 @@ impl Served {
             }
             let mut executed = match failed {
                 _ if spec.parameters.calls.is_some() => self.call(batch).await,
-                Some(Failed::WithItsBatch) => Instance::fail(batch, &self.instance_failed()),
+                Some(Failed::WithItsBatch) => Instance::fail(batch, &instance_failed(&self.name)),
                 Some(Failed::Alone) | None => instance.execute(batch),
             };
             if let (Some(Failed::WithItsBatch), Some(_)) = (&failed, &spec.parameters.calls) {
                 // What the other model executed stays executed.
                 for executed in &mut executed {
-                    (executed.outcome, executed.succeeded) = (Err(self.instance_failed()), false);
+                    (executed.outcome, executed.succeeded) = (Err(instance_failed(&self.name)), false);
                 }
             }
             self.spoil(&mut executed);
@@ -89,8 +89,7 @@ impl Served {
     fn spoil(&self, executed: &mut [Executed<Reply>]) {
         for executed in executed {
             if self.faults.happens(Fault::ModelError) {
-                let text = "the model could not execute the request";
-                (executed.outcome, executed.succeeded) = (Err(Status::internal(text)), false);
+                (executed.outcome, executed.succeeded) = (Err(model_error()), false);
             }
         }
     }

@@ -278,7 +278,7 @@ impl RequestTemplate {
     }
 
     /// The request that a step with a flaw is; seldom enough to be put together from what is encoded.
-    fn flawed(&self, step: &Step, id: &str) -> ModelInferRequest {
+    pub fn flawed(&self, step: &Step, id: &str) -> ModelInferRequest {
         let said = self.said(step);
         let same = [&*self.parts.same, self.parts.flags(step)].concat();
         let mut request = ModelInferRequest::decode(same.as_slice()).expect("it was encoded here");

@@ -1,6 +1,7 @@
 //! The oracle against a correct server: it never accuses it, never loses what it holds, and does not grow.
 
 mod conversation;
+mod exhaustive;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

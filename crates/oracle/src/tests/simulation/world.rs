@@ -6,6 +6,8 @@
 mod clients;
 mod server;
 
+pub(super) use self::server::received;
+
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap, VecDeque},
@@ -23,9 +25,9 @@ use rand_chacha::ChaCha8Rng;
 use super::conversation::{IDLE_US, STRAGGLING_US};
 use crate::{Doubt, Oracle, Rules, Ruling, Words};
 use reference::{
-    ModelOptions,
-    fault::{Fault, Faults, Planted},
-    simulated::{Answer, Simulated},
+    ServerSetup,
+    fault::{Fault, Planted},
+    simulated::{self, Blueprint, Simulated},
 };
 use workload::{
     arithmetic::Arithmetic,
@@ -73,13 +75,52 @@ impl Kind {
     }
 
     /// What one of the simulated server's numbers stands for.
-    fn number(&self, simulated: i32) -> Number {
+    pub(super) fn number(&self, simulated: i32) -> Number {
         self.arithmetic.datatype.number(self.times.wrapping_mul(simulated.into()))
     }
 
     /// Whether the last answer tells the sum that a sequence has.
     fn keeps_sums(&self) -> bool {
         !self.mixes && !self.arithmetic.formula.is_stateless()
+    }
+}
+
+/// The outputs that are asked for.
+pub(super) const ASKED: [&str; 2] = ["OUTPUT", "SEEN"];
+
+/// The bytes of what the model saw.
+const SEEN_BYTES: usize = 5 * size_of::<i64>();
+
+/// What a request is answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The sum, and the elements of what the model saw.
+    Sum(i32, [u8; SEEN_BYTES]),
+    /// Rejected for want of START.
+    NoStart,
+    /// Rejected for its batch size.
+    Flawed,
+    /// Rejected because its sequence waited for too long.
+    Expired,
+    /// Neither outputs nor an error text.
+    Cancelled,
+}
+
+impl From<simulated::Answer> for Answer {
+    fn from(answer: simulated::Answer) -> Self {
+        match answer {
+            Ok(responses) => {
+                let last = responses.into_iter().next_back().expect("a response");
+                let [sum, seen] = last.try_into().expect("both outputs");
+                let sum = i32::from_le_bytes(sum.data.try_into().expect("an element"));
+                Self::Sum(sum, seen.data.try_into().expect("its elements"))
+            }
+            Err(refused) if refused.is_cancelled() => Self::Cancelled,
+            Err(refused) if refused.text.contains("START") => Self::NoStart,
+            Err(refused) if refused.text.contains("batch-size") => Self::Flawed,
+            Err(refused) if refused.text.contains("expired") => Self::Expired,
+            Err(refused) => panic!("{refused:?} was given no cause for"),
+        }
     }
 }
 
@@ -200,8 +241,27 @@ pub(super) struct World {
     pub(super) log: Option<Vec<String>>,
 }
 
-fn id(client: usize) -> CorrelationId {
+pub(super) fn id(client: usize) -> CorrelationId {
     CorrelationId(NonZeroU64::new(client as u64 + 5).expect("not zero"))
+}
+
+/// What a server of this kind may do.
+pub(super) fn rules(kind: &Kind) -> Rules {
+    Rules {
+        model: "m".into(),
+        calls: None,
+        version: None,
+        output: "OUTPUT".into(),
+        shape: vec![1, -1].into(),
+        arithmetic: kind.arithmetic,
+        idle_limit: Some(Duration::from_micros(IDLE_US)),
+        straggling: Duration::from_micros(STRAGGLING_US),
+        mixes: kind.mixes,
+        restarts: true,
+        words: kind.words,
+        controls: Some(Controls { output: "SEEN".into(), shape: vec![1, 5], told: kind.told, slots: Some(4) }),
+        golden: None,
+    }
 }
 
 impl World {
@@ -215,33 +275,19 @@ impl World {
     }
 
     fn with(kind: Kind, seed: u64, wrong: Option<Wrong>) -> Self {
-        let faults = match wrong {
-            Some(Wrong::LosesEnds) => Faults::new(&[Planted::always(Fault::LoseEnd)], Seed(seed)),
-            Some(Wrong::FoldsIds) | None => Faults::default(),
+        let planted = match wrong {
+            Some(Wrong::LosesEnds) => vec![Planted::always(Fault::LoseEnd)],
+            Some(Wrong::FoldsIds) | None => Vec::new(),
         };
         let mut random = Seed(seed).generator(0);
         let clients = random.random_range(1..=4);
-        let options = ModelOptions {
+        let setup = ServerSetup {
             instances: random.random_range(1..=2),
             max_batch_size: random.random_range(1..=2),
-            candidates: random.random_range(1..=2),
+            candidates: Some(random.random_range(1..=2)),
             idle_limit: Duration::from_micros(IDLE_US),
-            ..ModelOptions::default()
-        };
-        let rules = Rules {
-            model: "m".into(),
-            calls: None,
-            version: None,
-            output: "OUTPUT".into(),
-            shape: vec![1, -1].into(),
-            arithmetic: kind.arithmetic,
-            idle_limit: Some(Duration::from_micros(IDLE_US)),
-            straggling: Duration::from_micros(STRAGGLING_US),
-            mixes: kind.mixes,
-            restarts: true,
-            words: kind.words,
-            controls: Some(Controls { output: "SEEN".into(), shape: vec![1, 5], told: kind.told, slots: Some(4) }),
-            golden: None,
+            execution_time: Duration::ZERO,
+            ..ServerSetup::default()
         };
         let client = |_| Client {
             acts: VecDeque::new(),
@@ -256,12 +302,12 @@ impl World {
             now: 0,
             queue: BinaryHeap::new(),
             scheduled: 0,
-            server: Simulated::new(kind.model, &options, faults),
+            server: Blueprint::new(kind.model, setup).expect("a built-in model").serve(&planted, Seed(seed), &ASKED),
             wakes_at: u64::MAX,
             streams: Vec::new(),
             sent: Vec::new(),
             clients: (0..clients).map(client).collect(),
-            oracle: Oracle::new(rules, u32::try_from(clients).expect("few"), 1, |context| {
+            oracle: Oracle::new(rules(&kind), u32::try_from(clients).expect("few"), 1, |context| {
                 (id(context.worker as usize), IdForm::Integer)
             }),
             small_values: random.random_bool(0.2),
@@ -305,7 +351,7 @@ impl World {
                 What::Arrives(request) => self.arrives(request),
                 What::Cancelled(stream) => {
                     self.streams[stream].cancelled.store(true, Relaxed);
-                    self.server.cancelled();
+                    self.server.cancelled(Duration::from_micros(self.now));
                     self.serve();
                 }
                 What::Server => {

@@ -6,10 +6,9 @@ use rand::RngExt as _;
 
 use super::{
     super::conversation::{IDLE_US, Script},
-    Sent, Stream, What, World, id,
+    Answer, Sent, Stream, What, World, id,
 };
 use crate::states::State;
-use reference::simulated::Answer;
 use workload::{
     conversation::{Act, Connection, Lane, Transport},
     event::{Cut, EventKind},

@@ -7,9 +7,9 @@ use std::{
 
 use rand::RngExt as _;
 
-use super::{super::conversation::IDLE_US, Alteration, Kind, Sent, Stream, What, World, id};
+use super::{super::conversation::IDLE_US, Alteration, Answer, Kind, SEEN_BYTES, Sent, Stream, What, World, id};
 use crate::{Ruling, Words};
-use reference::simulated::{Answer, SEEN_BYTES, Submitted};
+use reference::simulated::{SequenceId, Submitted};
 use workload::{
     controls,
     conversation::Lane,
@@ -30,11 +30,12 @@ impl World {
         let cancelled = Arc::clone(cancelled);
         let submitted = Submitted {
             name: request,
-            id: self.id_on_the_server(client),
+            id: &SequenceId::Number(self.id_on_the_server(client)),
             start: step.start,
             end: step.end,
-            value: given,
-            is_flawed: step.flaw().is_some(),
+            shape: vec![1, 1],
+            data: given.to_le_bytes().into(),
+            batch_size: if step.flaw().is_some() { 2 } else { 1 },
             timeout: match step.special {
                 Some(Special::TimeoutUs(us)) => Some(Duration::from_micros(us)),
                 _ => None,
@@ -44,7 +45,7 @@ impl World {
         let lag = Duration::from_micros(self.random.random_range(0..IDLE_US / 2));
         let rejected = self.server.submit(submitted, Duration::from_micros(self.now), lag);
         match rejected {
-            Some(answer) => self.answered(request, answer),
+            Some(answer) => self.answered(request, answer.into()),
             None => self.clients[client].last_accepted = Some(request),
         }
         self.serve();
@@ -53,10 +54,10 @@ impl World {
     pub(super) fn serve(&mut self) {
         let mut answers = Vec::new();
         let random = &mut self.random;
-        let takes = || Duration::from_micros(random.random_range(0..3000));
-        self.server.advance(Duration::from_micros(self.now), takes, &mut answers);
+        let more = || Duration::from_micros(random.random_range(0..3000));
+        self.server.advance(Duration::from_micros(self.now), more, &mut answers);
         for (request, answer) in answers {
-            self.answered(request, answer);
+            self.answered(request, answer.into());
         }
         let wake = self.server.next_wake().map(|at| u64::try_from(at.as_nanos().div_ceil(1000)).expect("soon"));
         if let Some(wake) = wake.map(|wake| wake.max(self.now)).filter(|wake| *wake < self.wakes_at) {
@@ -170,7 +171,7 @@ impl World {
     }
 }
 
-fn received(kind: &Kind, client: usize, step: &Step, answer: Answer) -> EventKind {
+pub(in super::super) fn received(kind: &Kind, client: usize, step: &Step, answer: Answer) -> EventKind {
     let outputs = |number: u32, sum: i32, seen: [u8; SEEN_BYTES]| {
         let output = |name: &str, datatype: &str, elements, bytes: &[u8]| Tensor {
             name: name.into(),

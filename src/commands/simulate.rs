@@ -1,0 +1,211 @@
+//! `sequence-stress simulate`: runs in virtual time, many seeds of each scenario.
+
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+use super::{
+    Failure, WRONG_INPUT,
+    output::{Files, ResultFile, check_different, print, print_beside, say_error},
+    runtime,
+    signals::Signals,
+};
+use crate::{
+    cli::{FileArgs, ResultArgs, SimulateArgs, quoted},
+    report::{Extent, Pictured, PlantedFault, SimulatedScenario, SimulationResult, Summary, counted, write_text},
+    run::cpu_us,
+    simulate::Plan,
+};
+use workload::{
+    scenario::{BUILTIN, Scenario, Source},
+    seed::Seed,
+};
+
+/// Simulates each seed of each scenario, and returns the exit code.
+pub(super) fn simulate(args: &SimulateArgs) -> Result<u8, Failure> {
+    let outputs = outputs(args).map_err(Failure::wrong_input)?;
+    let plans = plans(args)?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&interrupted);
+    let runtime = runtime()?;
+    let mut signals = runtime.block_on(async { Signals::new() }).map_err(Failure::could_not_test)?;
+    if !args.quiet {
+        let of = counted(plans.len() as u64, "scenario");
+        print_beside(|out| writeln!(out, "simulating seeds {} of {of}, {} at a time", args.seeds, jobs(args)));
+    }
+    let work = || work(args, &plans, &interrupted);
+    let result = thread::scope(|scope| {
+        let (done, is_done) = tokio::sync::oneshot::channel();
+        let working = scope.spawn(move || {
+            let all = work();
+            // Whoever waits for it is there.
+            let _ = done.send(());
+            all
+        });
+        runtime.block_on(async {
+            tokio::select! {
+                _ = is_done => {}
+                () = signals.recv() => stop.store(true, Relaxed),
+            }
+        });
+        working.join().expect("no seed panics")
+    });
+    conclude(args, &plans, &result, outputs)
+}
+
+/// Where the result goes, and the first violation.
+type Outputs = (Option<ResultFile>, Files);
+
+fn outputs(args: &SimulateArgs) -> Result<Outputs, String> {
+    let files = FileArgs { results: ResultArgs::default(), failure: args.failure.clone() };
+    check_different(args.json.iter().map(|path| ("json", path.as_path())).chain(files.named()))?;
+    let json = args.json.as_deref().map(|path| ResultFile::check("json", "the result", path)).transpose()?;
+    Ok((json, Files::check(&files)?))
+}
+
+/// A scenario and what it is called.
+struct Named {
+    name: String,
+    argument: Option<String>,
+    plan: Plan,
+}
+
+fn plans(args: &SimulateArgs) -> Result<Vec<Named>, Failure> {
+    let of_suite = BUILTIN.iter().filter(|builtin| builtin.in_suite).map(|builtin| PathBuf::from(builtin.name));
+    let names: Vec<_> = if args.suite { of_suite.collect() } else { args.scenario.clone() };
+    let sources = names.iter().map(|name| Source::named(Path::new(name))).collect::<Result<Vec<_>, _>>()?;
+    let sources = if sources.is_empty() { vec![Source::default_scenario()] } else { sources };
+    let mut plans = Vec::new();
+    for source in sources {
+        let scenario = Scenario::resolve(&source, args.overrides())?;
+        let name = source.name().to_owned();
+        if plans.is_empty() {
+            for note in args.check_server(&scenario.target.model).map_err(Failure::wrong_input)? {
+                say_error(&note);
+            }
+        }
+        match Plan::new(scenario, args.server_setup(Seed(0))) {
+            Ok(plan) => plans.push(Named { argument: source.argument(), name, plan }),
+            Err(why) if args.suite => say_error(&format!("{name} is left out: {why}")),
+            Err(why) => return Err(Failure::wrong_input(format!("{name}: {why}"))),
+        }
+    }
+    if plans.is_empty() {
+        return Err(Failure::wrong_input("no scenario of the suite can be simulated with these flags"));
+    }
+    Ok(plans)
+}
+
+/// How many seeds are simulated at a time.
+fn jobs(args: &SimulateArgs) -> usize {
+    let cores = || thread::available_parallelism().map_or(1, usize::from);
+    args.jobs.map_or_else(cores, |jobs| usize::try_from(jobs.get()).unwrap_or(usize::MAX))
+}
+
+fn work(args: &SimulateArgs, plans: &[Named], interrupted: &AtomicBool) -> SimulationResult {
+    let cpu_before = cpu_us();
+    let mut scenarios = Vec::new();
+    for of in plans {
+        let simulated = Mutex::new(SimulatedScenario::new(&of.name, of.plan.faults()));
+        let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let work = || {
+            while !interrupted.load(Relaxed) && !is_over.load(Relaxed) {
+                let place = next.fetch_add(1, Relaxed);
+                let Some(seed) = args.seeds.first.checked_add(place).filter(|seed| *seed <= args.seeds.last) else {
+                    return;
+                };
+                let Some(held) = of.plan.hold_unless(interrupted, Seed(seed), false) else { return };
+                let mut simulated = simulated.lock().unwrap_or_else(PoisonError::into_inner);
+                simulated.add(seed, &held);
+                is_over.fetch_or(args.fail_fast && simulated.violating > 0, Relaxed);
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..jobs(args) {
+                scope.spawn(work);
+            }
+        });
+        let simulated = simulated.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if !args.quiet {
+            print(|out| simulated.write(out));
+        }
+        scenarios.push(simulated);
+        if is_over.into_inner() || interrupted.load(Relaxed) {
+            break;
+        }
+    }
+    SimulationResult {
+        seeds: (args.seeds.first, args.seeds.last),
+        scenarios,
+        interrupted: interrupted.load(Relaxed),
+        cpu: Duration::from_micros(cpu_us().saturating_sub(cpu_before)),
+    }
+}
+
+/// Shows and writes what was found, and returns the exit code.
+fn conclude(
+    args: &SimulateArgs,
+    plans: &[Named],
+    result: &SimulationResult,
+    (json, failure): Outputs,
+) -> Result<u8, Failure> {
+    if !args.quiet {
+        print_beside(|out| result.write_speed(out));
+    }
+    let mut code = result.exit_code();
+    if let Some((place, seed)) = result.first_violating() {
+        let of = &plans[place];
+        let summary = explained(args, of, Seed(seed)).map_err(Failure::could_not_test)?;
+        print(|out| {
+            writeln!(out, "\nSeed {seed} of {}:", of.name)?;
+            write_text(&summary, if args.quiet { Extent::Short } else { Extent::Usual }, out)
+        });
+        code = failure.write(&summary, &Pictured::default(), Some(&args.server_setup(Seed(seed))), args.quiet);
+    } else {
+        failure.leave();
+    }
+    print(|out| result.write_verdict(out));
+    if let Some(Err(problem)) = json.map(|file| file.write(&result.to_json())) {
+        say_error(&problem);
+        // What was found counts for more than a file that cannot be written.
+        code = if code == 1 { code } else { WRONG_INPUT };
+    }
+    Ok(code)
+}
+
+/// One seed once more, with all that happened, judged and explained as a history is.
+fn explained(args: &SimulateArgs, of: &Named, seed: Seed) -> Result<Summary, String> {
+    let setup = args.server_setup(seed);
+    let replay = replay(args, of, seed);
+    let (checked, held) = of.plan.explain(seed, (&of.name, &replay), setup)?;
+    let planted = of.plan.faults().iter().zip(&held.committed);
+    let embedded = planted.map(|(planted, committed)| PlantedFault {
+        fault: planted.fault.to_string(),
+        chances: 0,
+        committed: *committed,
+        committed_at_us: Vec::new(),
+    });
+    Ok(Summary {
+        scenario: checked.header.scenario.clone(),
+        scenario_name: of.name.clone(),
+        seed,
+        replay,
+        embedded: Some(embedded.collect()),
+        result: checked.result,
+    })
+}
+
+/// The command line that simulates one seed again.
+fn replay(args: &SimulateArgs, of: &Named, seed: Seed) -> String {
+    let mut words = vec!["sequence-stress simulate".to_owned(), format!("--seeds {seed}")];
+    words.extend(of.argument.iter().map(|scenario| format!("--scenario {}", quoted(scenario))));
+    words.extend(args.words(seed));
+    words.join(" ")
+}

@@ -1,0 +1,262 @@
+//! Runs in virtual time: plans, clients and oracle as in a run, and the scheduler and the models of the reference server, without
+//! sockets and threads. The same seed gives the same run to the byte.
+
+mod client;
+mod phases;
+mod slots;
+mod world;
+
+use std::{
+    cell::{Cell, RefCell},
+    mem,
+    num::NonZeroU64,
+    pin::Pin,
+    rc::Rc,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    task::{Context, Waker},
+    time::Duration,
+};
+
+use self::{
+    client::Client,
+    world::{Concerns, Concluded, World},
+};
+use crate::{
+    check::{Checked, check_entries},
+    frame::Header,
+    preflight::{Hints, Preflight},
+    probe::{
+        Accounting, PendingRequests, SlotCheck,
+        slots::{Aftermath, Terms, free_ids},
+    },
+    recorder::Tally,
+    run::{End, Origin, Setup, iterations::Iterations},
+};
+use oracle::history::Entry;
+use reference::{
+    Options, Planted, Server, ServerSetup,
+    simulated::{Blueprint, Simulated},
+};
+use wire::{
+    simulation::Simulation,
+    transport::{Access, Client as Asking},
+};
+use workload::{
+    conversation::Transport,
+    event::Nanos,
+    scenario::{Scenario, ServerAction},
+    seed::Seed,
+    sequence::{CorrelationId, Trait},
+};
+
+/// What is simulated: a scenario, sent to the reference server.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(crate) scenario: Scenario,
+    pub(crate) preflight: Preflight,
+    server: Blueprint,
+    faults: Vec<Planted>,
+}
+
+/// What one seed came to.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// What was counted.
+    pub tally: Tally,
+    /// Requests that were sent.
+    pub requests: u64,
+    /// Iterations that were finished.
+    pub iterations: u64,
+    /// How long it took in its own time.
+    pub took: Duration,
+    /// What was found when the slots were counted after it.
+    pub slots: SlotCheck,
+    /// How often each planted fault was committed.
+    pub committed: Vec<u64>,
+    /// All that happened, where that was to be kept.
+    pub(crate) entries: Vec<Entry>,
+    /// How much of that there was no room for.
+    left_out: u64,
+}
+
+impl Plan {
+    /// What is to be simulated.
+    ///
+    /// # Errors
+    /// Why it cannot be, in one line.
+    pub fn new(mut scenario: Scenario, setup: ServerSetup) -> Result<Self, String> {
+        if let Some(why) = cannot_be_simulated(&scenario) {
+            return Err(why);
+        }
+        if let Some(planted) = setup.fault.iter().find(|planted| !Simulated::commits(planted.fault)) {
+            return Err(format!(
+                "the fault '{}' is none of the scheduler, the control tensors or the models, which alone are simulated: plant it \
+                 in a run (--embedded)",
+                planted.fault
+            ));
+        }
+        let server = Blueprint::new(&scenario.target.model, setup.clone())?;
+        let faults = setup.fault.clone();
+        // What is known of the model is what a run would find out, from a server that is asked over a simulated network.
+        let simulation = Simulation::begin();
+        let asked = Server::start(Options { faults: Vec::new(), ..setup.into() })?;
+        scenario.target.embed(asked.address, asked.http);
+        let preflight = simulation.run(async {
+            let access = Access::new(&scenario.target)?;
+            let client = Asking::of(&scenario.target, &access, scenario.limits.connect_ms.duration())
+                .map_err(|error| error.to_string())?;
+            Preflight::ask(&client, &scenario, Hints::default(), None).await
+        })?;
+        if let Some(why) = preflight.cannot_be_sent(&scenario) {
+            return Err(why);
+        }
+        Ok(Self { scenario, preflight, server, faults })
+    }
+
+    /// The faults that its server commits.
+    pub(crate) fn faults(&self) -> &[Planted] {
+        &self.faults
+    }
+
+    /// Simulates the run of one seed, and judges and explains all that happened as `check` does with a history. The names are the scenario's,
+    /// and the command line that simulates the same again.
+    pub(crate) fn explain(
+        &self,
+        seed: Seed,
+        (name, replay): (&str, &str),
+        server: ServerSetup,
+    ) -> Result<(Checked, Held), String> {
+        let held = self.hold_unless(&AtomicBool::new(false), seed, true);
+        let mut held = held.expect("nobody stops it");
+        if held.left_out > 0 {
+            return Err(format!(
+                "seed {seed} of {name} has a violation, and {} events, too many to be explained: give fewer iterations (-i) or workers (-t)",
+                held.entries.len() as u64 + held.left_out
+            ));
+        }
+        let setup = Setup { embedded: true, ..Setup::new(self.scenario.clone(), seed) };
+        let header = Header::new((name, replay, Some(server)), &setup, &self.preflight, &Origin::here());
+        let mut checked = check_entries(header, mem::take(&mut held.entries))?;
+        let unknown = || "the run was simulated".to_owned();
+        let result = &mut checked.result;
+        (result.end, result.elapsed, result.iterations) = (End::Known, held.took, held.iterations);
+        result.accounting = Accounting::NotCheckable { why: unknown() };
+        result.pending = PendingRequests::NotChecked { why: unknown() };
+        result.slots = held.slots.clone();
+        if let Some(violation) = held.slots.violation(nanos(held.took)) {
+            result.add(violation, &mut ());
+        }
+        Ok((checked, held))
+    }
+
+    /// The correlation IDs with which the slots are counted after a run.
+    fn ids_of_count(&self) -> impl Iterator<Item = CorrelationId> {
+        let slots = self.preflight.model.slots.unwrap_or_default();
+        let first = free_ids(&self.scenario, slots, 0).map_or(u64::MAX, NonZeroU64::get);
+        (first..).take(slots as usize + 1).filter_map(|id| NonZeroU64::new(id).map(CorrelationId))
+    }
+
+    /// Simulates the run of one seed.
+    pub fn hold(&self, seed: Seed) -> Held {
+        self.hold_unless(&AtomicBool::new(false), seed, false).expect("nobody stops it")
+    }
+
+    /// The same, where all that happens may be kept, unless somebody stops it; then none.
+    pub(crate) fn hold_unless(&self, stopped: &AtomicBool, seed: Seed, keeps: bool) -> Option<Held> {
+        let world = Rc::new(RefCell::new(World::new(self, seed, keeps)));
+        let manner = self.preflight.manner();
+        let client = |worker| {
+            let iterations = Iterations::drawn(&self.scenario, seed, None, manner, worker);
+            Client::new(Rc::clone(&world), worker, iterations).run()
+        };
+        run((0..self.scenario.workers()).map(client).map(Some), &world, stopped);
+        let (requests, iterations, took) = {
+            let world = world.borrow();
+            (world.requests_sent, world.iterations, Duration::from_nanos(world.now))
+        };
+        let slots = self.count_slots(&world, took, stopped);
+        if stopped.load(Relaxed) {
+            return None;
+        }
+        let world = Rc::into_inner(world).expect("the clients are gone").into_inner();
+        let Concluded { mut tally, entries, left_out, committed } = world.conclude();
+        if let Some(violation) = slots.violation(nanos(took)) {
+            tally.violation(violation.kind);
+        }
+        Some(Held { tally, requests, iterations, took, slots, committed, entries, left_out })
+    }
+
+    fn count_slots(&self, world: &Rc<RefCell<World<'_>>>, took: Duration, stopped: &AtomicBool) -> SlotCheck {
+        let terms = {
+            let world = world.borrow();
+            let after = Aftermath { tally: world.tally(), elapsed: took, is_given: false };
+            let terms = Terms::new(&self.scenario, &self.preflight, after);
+            terms.map(|terms| (terms, after.gone_idle(terms.idle_limit)))
+        };
+        let (terms, gone_idle) = match terms {
+            Ok(terms) => terms,
+            Err(why) => return SlotCheck::not_checkable(why),
+        };
+        let found = Rc::new(Cell::new(None));
+        let (counting, its) = (Rc::clone(world), Rc::clone(&found));
+        let count = async move { its.set(Some(slots::count(counting, terms, gone_idle).await)) };
+        let workers = (0..self.scenario.workers()).map(|_| None);
+        let count: Pin<Box<dyn Future<Output = ()>>> = Box::pin(count);
+        let now = world.borrow().now;
+        world.borrow_mut().wake(self.scenario.workers(), now);
+        run(workers.chain([Some(count)]), world, stopped);
+        found.take().unwrap_or_else(|| SlotCheck::not_checkable("the count did not end"))
+    }
+}
+
+/// Lets all that clients do happen, until each is done or somebody stops it.
+fn run<F: Future<Output = ()>>(
+    clients: impl Iterator<Item = Option<F>>,
+    world: &RefCell<World<'_>>,
+    stopped: &AtomicBool,
+) {
+    let mut clients: Vec<_> = clients.map(|client| client.map(Box::pin)).collect();
+    let mut left = clients.iter().flatten().count();
+    let mut context = Context::from_waker(Waker::noop());
+    while left > 0 && !stopped.load(Relaxed) {
+        let next = world.borrow_mut().next();
+        let its = match next {
+            Some(Concerns::Worker(worker)) => clients.get_mut(worker as usize),
+            Some(Concerns::Nobody) => None,
+            // Each that waits has a time until which it waits.
+            None => break,
+        };
+        let Some(its) = its else { continue };
+        if its.as_mut().is_some_and(|client| client.as_mut().poll(&mut context).is_ready()) {
+            *its = None;
+            left -= 1;
+        }
+    }
+}
+
+/// What of a scenario is not simulated, in one line.
+fn cannot_be_simulated(scenario: &Scenario) -> Option<String> {
+    let populations = || scenario.populations.iter();
+    let what = if let Some(action) = scenario.phases.iter().find_map(|phase| phase.server) {
+        format!("does something to the server (server = \"{}\")", ServerAction::name(action))
+    } else if scenario.phases.iter().any(|phase| phase.other_model.is_some()) {
+        "loads another model".to_owned()
+    } else if populations().any(|population| !population.network.is_clear()) {
+        "has a faulty network".to_owned()
+    } else if populations().any(|population| population.load.rate.is_some()) {
+        "begins iterations at a rate".to_owned()
+    } else if scenario.has_several_versions() {
+        "sends to several versions of the model".to_owned()
+    } else if populations().any(|population| population.sending.transport() == Transport::GrpcStatus) {
+        "asks for errors as the status of a stream (grpc-status)".to_owned()
+    } else if let Some(pattern) = scenario.drawn(|pattern| pattern.has(Trait::IsKilled)) {
+        format!("kills processes of the client (pattern {pattern})")
+    } else {
+        return None;
+    };
+    Some(format!("the scenario cannot be simulated, because it {what}: hold it as a run (--embedded)"))
+}
+
+fn nanos(time: Duration) -> Nanos {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
