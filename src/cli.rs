@@ -343,9 +343,9 @@ fn about_thresholds() -> String {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub struct PacingArgs {
-    /// Begin iterations at this rate, such as 200/s, whether or not earlier ones are done
+    /// Begin iterations at this rate, such as 200/s, in an open loop
     ///
-    /// An open loop: latencies count from when a step was due. 10..500/s:2m rises evenly for two minutes; 10/s:30s,20/s:30s has stages.
+    /// It does not wait for earlier ones: latencies count from when a step was due. 10..500/s:2m rises evenly for two minutes; 10/s:30s,20/s:30s has stages.
     /// -c is then the largest number of iterations at a time [default: 512], and -i their number in all.
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     pub rate: Option<Rate>,
