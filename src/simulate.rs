@@ -56,6 +56,17 @@ pub struct Plan {
     pub(crate) preflight: Preflight,
     server: Blueprint,
     faults: Vec<Planted>,
+    /// What decides when faults happen, where that is not the seed of the run.
+    fault_seed: Option<Seed>,
+}
+
+/// What became of a planted fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// How often the server committed it.
+    pub times: u64,
+    /// How often it could have.
+    pub chances: u64,
 }
 
 /// What one seed came to.
@@ -71,8 +82,8 @@ pub struct Held {
     pub took: Duration,
     /// What was found when the slots were counted after it.
     pub slots: SlotCheck,
-    /// How often each planted fault was committed.
-    pub committed: Vec<u64>,
+    /// Each planted fault, in the order of the setup.
+    pub committed: Vec<Committed>,
     /// All that happened, where that was to be kept.
     pub(crate) entries: Vec<Entry>,
     /// How much of that there was no room for.
@@ -110,7 +121,13 @@ impl Plan {
         if let Some(why) = preflight.cannot_be_sent(&scenario) {
             return Err(why);
         }
-        Ok(Self { scenario, preflight, server, faults })
+        Ok(Self { scenario, preflight, server, faults, fault_seed: None })
+    }
+
+    /// The same with a seed of its own for the faults.
+    #[must_use]
+    pub fn with_fault_seed(self, fault_seed: Option<Seed>) -> Self {
+        Self { fault_seed, ..self }
     }
 
     /// The faults that its server commits.
@@ -219,14 +236,10 @@ fn run<F: Future<Output = ()>>(
     let mut left = clients.iter().flatten().count();
     let mut context = Context::from_waker(Waker::noop());
     while left > 0 && !stopped.load(Relaxed) {
-        let next = world.borrow_mut().next();
-        let its = match next {
-            Some(Concerns::Worker(worker)) => clients.get_mut(worker as usize),
-            Some(Concerns::Nobody) => None,
-            // Each that waits has a time until which it waits.
-            None => break,
-        };
-        let Some(its) = its else { continue };
+        let next = world.borrow_mut().next().expect("a client that waits has a time until which it waits");
+        let Concerns::Worker(worker) = next else { continue };
+        // The worker of the count has no client before.
+        let Some(its) = clients.get_mut(worker as usize) else { continue };
         if its.as_mut().is_some_and(|client| client.as_mut().poll(&mut context).is_ready()) {
             *its = None;
             left -= 1;
@@ -260,3 +273,6 @@ fn cannot_be_simulated(scenario: &Scenario) -> Option<String> {
 fn nanos(time: Duration) -> Nanos {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,8 +30,8 @@ pub(crate) fn table(only: &str, seeds: u64, at_a_time: usize) -> String {
         let mut row = Row { seeds, ..Row::default() };
         for seed in 1..=seeds {
             let held = plan.hold(Seed(seed));
-            let (is_committed, is_found) = (held.committed.iter().sum::<u64>() > 0, !held.tally.violations.is_empty());
-            row.requests += held.requests;
+            let (is_committed, is_found) =
+                (held.committed.iter().any(|fault| fault.times > 0), !held.tally.violations.is_empty());
             row.committed += u64::from(is_committed);
             row.found += u64::from(is_found);
             row.accused += u64::from(is_found && !is_committed);
@@ -55,7 +55,6 @@ pub(crate) fn table(only: &str, seeds: u64, at_a_time: usize) -> String {
 #[derive(Default)]
 struct Row {
     seeds: u64,
-    requests: u64,
     /// Seeds in which the fault was committed, and seeds with a violation.
     committed: u64,
     found: u64,

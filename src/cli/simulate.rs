@@ -120,6 +120,17 @@ impl SimulateArgs {
     /// # Errors
     /// What does not go together, in one line.
     pub(crate) fn check_server(&self, model: &str) -> Result<Vec<String>, String> {
+        let ServerArgs { versions, like, grpc_max_connection_age, .. } = &self.server;
+        let without_effect = [
+            ("--versions", versions.is_some()),
+            ("--like", like.is_some()),
+            ("--grpc-max-connection-age", grpc_max_connection_age.is_some()),
+        ];
+        if let Some((flag, _)) = without_effect.into_iter().find(|(_, is_given)| *is_given) {
+            return Err(format!(
+                "{flag} is for a server with sockets, and a simulation has none: leave it out, or hold a run (--embedded)"
+            ));
+        }
         let asked = self.strategy.unwrap_or_default();
         let Some(strategy) = strategy_of(model, asked) else { return Ok(Vec::new()) };
         if self.strategy.is_some_and(|asked| asked != strategy) {

@@ -11,11 +11,13 @@ use std::{
     time::Duration,
 };
 
+use tokio::sync::oneshot;
+
 use super::{
     Failure, WRONG_INPUT,
     output::{Files, ResultFile, check_different, print, print_beside, say_error},
     runtime,
-    signals::Signals,
+    stress::interrupts,
 };
 use crate::{
     cli::{FileArgs, ResultArgs, SimulateArgs, quoted},
@@ -32,32 +34,36 @@ use workload::{
 pub(super) fn simulate(args: &SimulateArgs) -> Result<u8, Failure> {
     let outputs = outputs(args).map_err(Failure::wrong_input)?;
     let plans = plans(args)?;
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let stop = Arc::clone(&interrupted);
+    let (interrupted, saw_violation) = (AtomicBool::new(false), Arc::<AtomicBool>::default());
     let runtime = runtime()?;
-    let mut signals = runtime.block_on(async { Signals::new() }).map_err(Failure::could_not_test)?;
+    let mut interrupts = runtime.block_on(async { interrupts(Arc::clone(&saw_violation)) })?;
     if !args.quiet {
         let of = counted(plans.len() as u64, "scenario");
         print_beside(|out| writeln!(out, "simulating seeds {} of {of}, {} at a time", args.seeds, jobs(args)));
     }
-    let work = || work(args, &plans, &interrupted);
-    let result = thread::scope(|scope| {
-        let (done, is_done) = tokio::sync::oneshot::channel();
+    let work = || {
+        let result = work(args, &plans, &interrupted, &saw_violation);
+        conclude(args, &plans, &result, outputs)
+    };
+    thread::scope(|scope| {
+        let (done, mut is_done) = oneshot::channel();
         let working = scope.spawn(move || {
-            let all = work();
-            // Whoever waits for it is there.
+            let code = work();
+            // The receiver lives until then.
             let _ = done.send(());
-            all
+            code
         });
+        // The second interrupt ends the process.
         runtime.block_on(async {
-            tokio::select! {
-                _ = is_done => {}
-                () = signals.recv() => stop.store(true, Relaxed),
+            loop {
+                tokio::select! {
+                    _ = &mut is_done => return,
+                    Some(()) = interrupts.recv() => interrupted.store(true, Relaxed),
+                }
             }
         });
         working.join().expect("no seed panics")
-    });
-    conclude(args, &plans, &result, outputs)
+    })
 }
 
 /// Where the result goes, and the first violation.
@@ -92,7 +98,10 @@ fn plans(args: &SimulateArgs) -> Result<Vec<Named>, Failure> {
             }
         }
         match Plan::new(scenario, args.server_setup(Seed(0))) {
-            Ok(plan) => plans.push(Named { argument: source.argument(), name, plan }),
+            Ok(plan) => {
+                let plan = plan.with_fault_seed(args.server.fault_seed.map(Seed));
+                plans.push(Named { argument: source.argument(), name, plan });
+            }
             Err(why) if args.suite => say_error(&format!("{name} is left out: {why}")),
             Err(why) => return Err(Failure::wrong_input(format!("{name}: {why}"))),
         }
@@ -109,7 +118,12 @@ fn jobs(args: &SimulateArgs) -> usize {
     args.jobs.map_or_else(cores, |jobs| usize::try_from(jobs.get()).unwrap_or(usize::MAX))
 }
 
-fn work(args: &SimulateArgs, plans: &[Named], interrupted: &AtomicBool) -> SimulationResult {
+fn work(
+    args: &SimulateArgs,
+    plans: &[Named],
+    interrupted: &AtomicBool,
+    saw_violation: &AtomicBool,
+) -> SimulationResult {
     let cpu_before = cpu_us();
     let mut scenarios = Vec::new();
     for of in plans {
@@ -124,6 +138,7 @@ fn work(args: &SimulateArgs, plans: &[Named], interrupted: &AtomicBool) -> Simul
                 let Some(held) = of.plan.hold_unless(interrupted, Seed(seed), false) else { return };
                 let mut simulated = simulated.lock().unwrap_or_else(PoisonError::into_inner);
                 simulated.add(seed, &held);
+                saw_violation.fetch_or(simulated.violating > 0, Relaxed);
                 is_over.fetch_or(args.fail_fast && simulated.violating > 0, Relaxed);
             }
         };
@@ -167,7 +182,7 @@ fn conclude(
             writeln!(out, "\nSeed {seed} of {}:", of.name)?;
             write_text(&summary, if args.quiet { Extent::Short } else { Extent::Usual }, out)
         });
-        code = failure.write(&summary, &Pictured::default(), Some(&args.server_setup(Seed(seed))), args.quiet);
+        failure.write(&summary, &Pictured::default(), Some(&args.server_setup(Seed(seed))), args.quiet);
     } else {
         failure.leave();
     }
@@ -188,8 +203,8 @@ fn explained(args: &SimulateArgs, of: &Named, seed: Seed) -> Result<Summary, Str
     let planted = of.plan.faults().iter().zip(&held.committed);
     let embedded = planted.map(|(planted, committed)| PlantedFault {
         fault: planted.fault.to_string(),
-        chances: 0,
-        committed: *committed,
+        chances: committed.chances,
+        committed: committed.times,
         committed_at_us: Vec::new(),
     });
     Ok(Summary {

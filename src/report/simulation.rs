@@ -114,9 +114,10 @@ impl SimulatedScenario {
             _ => self.slots_counted += 1,
         }
         for (fault, committed) in self.planted_faults.iter_mut().zip(&held.committed) {
-            fault.committed += committed;
-            fault.seeds += u64::from(*committed > 0);
-            fault.found += u64::from(*committed > 0 && !violations.is_empty());
+            let is_committed = committed.times > 0;
+            fault.committed += committed.times;
+            fault.seeds += u64::from(is_committed);
+            fault.found += u64::from(is_committed && !violations.is_empty());
         }
         if violations.is_empty() {
             return;

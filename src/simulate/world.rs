@@ -1,15 +1,12 @@
 //! What the clients of a simulation share: its time, the network, the server, and who watches.
-//!
-//! Each stream keeps its order in both directions, with delays of its own. The cancellation of a stream travels by itself: what it
-//! overtakes is dropped unread.
+
+mod streams;
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap, VecDeque},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    collections::{BTreeMap, BinaryHeap},
+    ops::Range,
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -17,43 +14,27 @@ use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 use slab::Slab;
 
-use super::{Plan, nanos, phases::Phases};
+pub(super) use self::streams::Message;
+use self::streams::{Request, Stream};
+use super::{Committed, Plan, nanos, phases::Phases};
 use crate::recorder::{Recorder, Seconds, Tally};
 use oracle::{Occupancy, Ruling, ViolationKind, history::Entry};
-use reference::simulated::{Answer, Output, SequenceId, Simulated, Submitted};
+use reference::simulated::{Answer, SequenceId, Simulated, Submitted};
 use wire::transport::RequestTemplate;
 use workload::{
-    conversation::{Lane, Transport},
-    event::{Code, ContextId, Event, EventKind, Nanos, Received, Response, Series},
+    conversation::Lane,
+    event::{ContextId, Event, EventKind, Nanos},
     plan::correlation_id,
     seed::Seed,
-    sequence::{CorrelationId, IdForm, RequestId, Special, Step, WireId},
-    tensor::{Tensor, TensorData},
+    sequence::{CorrelationId, IdForm, Special, Step, WireId},
 };
 
 /// The most events of a run that are kept, to be explained.
 const KEPT_MAX: usize = 1_000_000;
 /// After so many events what the recorder left is dropped.
 const DROP_SECONDS_EVERY: u64 = 1 << 16;
-/// The shortest and the longest that the fastest message of a stream is under way, in ns, on a machine of its own.
-const UNDER_WAY: std::ops::Range<Nanos> = 20_000..200_000;
 /// By how much an execution may take longer than the model says, in ns.
-const LONGER: std::ops::Range<Nanos> = 0..200_000;
-/// What a stream brings its client.
-#[derive(Debug)]
-pub(super) enum Message {
-    Received(Box<Received>),
-    End,
-    DeadlinePassed,
-}
-
-/// What a client sends on a stream.
-#[derive(Debug)]
-enum Up {
-    /// A step, and the place of its correlation ID among all.
-    Request(Step, usize),
-    HalfClose,
-}
+const LONGER: Range<Nanos> = 0..200_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
@@ -69,42 +50,6 @@ enum What {
     Delivered(usize),
     /// A deadline may have passed on a stream.
     Deadline(usize),
-}
-
-/// A stream, or calls that are made one after the other.
-#[derive(Debug)]
-struct Stream {
-    worker: u32,
-    by: Transport,
-    deadline: Option<Duration>,
-    /// When the stream's deadline passes, or that of the call that is under way.
-    deadline_at: Option<Nanos>,
-    /// How long its fastest message is under way.
-    fastest: Nanos,
-    up: VecDeque<Up>,
-    down: VecDeque<Message>,
-    inbox: VecDeque<Message>,
-    last_up: Nanos,
-    last_down: Nanos,
-    /// What the server has read and not answered, by name.
-    order: VecDeque<usize>,
-    cancelled: Arc<AtomicBool>,
-    /// Whether the server knows that nothing more comes.
-    is_half_closed: bool,
-    has_ended: bool,
-    is_dropped: bool,
-    /// Events to come that name it.
-    to_come: u32,
-}
-
-/// A request that the server has read.
-#[derive(Debug)]
-struct Request {
-    stream: usize,
-    step: Step,
-    /// The place of its correlation ID among all.
-    id: usize,
-    answer: Option<Answer>,
 }
 
 pub(super) struct World<'p> {
@@ -149,8 +94,8 @@ pub(super) struct Concluded {
     pub(super) tally: Tally,
     pub(super) entries: Vec<Entry>,
     pub(super) left_out: u64,
-    /// How often each planted fault was committed.
-    pub(super) committed: Vec<u64>,
+    /// Each planted fault.
+    pub(super) committed: Vec<Committed>,
 }
 
 impl<'p> World<'p> {
@@ -173,7 +118,7 @@ impl<'p> World<'p> {
             queue: BinaryHeap::new(),
             scheduled: 0,
             random: seed.of_simulation(),
-            server: server.serve(faults, seed, &preflight.model.outputs()),
+            server: server.serve(faults, plan.fault_seed.unwrap_or(seed), &preflight.model.outputs()),
             server_wakes: Nanos::MAX,
             answers: Vec::new(),
             streams: Slab::new(),
@@ -247,24 +192,6 @@ impl<'p> World<'p> {
         self.queue.push(Reverse((at, self.scheduled, what)));
     }
 
-    fn schedule_on(&mut self, stream: usize, at: Nanos, what: fn(usize) -> What) {
-        self.streams[stream].to_come += 1;
-        self.schedule(at, what(stream));
-    }
-
-    /// Something happened on a stream. One on which nothing more can happen is forgotten.
-    fn happened(&mut self, stream: usize) {
-        self.streams[stream].to_come -= 1;
-        self.forget_if_over(stream);
-    }
-
-    fn forget_if_over(&mut self, stream: usize) {
-        let its = &self.streams[stream];
-        if its.is_dropped && its.to_come == 0 && its.order.is_empty() {
-            self.streams.remove(stream);
-        }
-    }
-
     /// Has a worker look what there is to do, at this time or before.
     pub(super) fn wake(&mut self, worker: u32, at: Nanos) {
         if at < self.wakes[worker as usize] {
@@ -299,132 +226,6 @@ impl<'p> World<'p> {
     /// The number behind those of all workers, which the count of the slots has.
     pub(super) fn count_worker(&self) -> u32 {
         self.plan.scenario.workers()
-    }
-
-    /// Opens a stream.
-    pub(super) fn open(&mut self, worker: u32, by: Transport, deadline: Option<Duration>) -> usize {
-        let stream = Stream {
-            worker,
-            by,
-            deadline,
-            deadline_at: None,
-            fastest: self.random.random_range(UNDER_WAY),
-            up: VecDeque::new(),
-            down: VecDeque::new(),
-            inbox: VecDeque::new(),
-            last_up: 0,
-            last_down: 0,
-            order: VecDeque::new(),
-            cancelled: Arc::default(),
-            is_half_closed: false,
-            has_ended: false,
-            is_dropped: false,
-            to_come: 0,
-        };
-        let place = self.streams.insert(stream);
-        if by.is_stream() {
-            self.start_deadline(place);
-        }
-        place
-    }
-
-    fn start_deadline(&mut self, stream: usize) {
-        let its = &mut self.streams[stream];
-        if let Some(deadline) = its.deadline {
-            let at = self.now + nanos(deadline);
-            its.deadline_at = Some(at);
-            self.schedule_on(stream, at, What::Deadline);
-        }
-    }
-
-    pub(super) fn send(&mut self, stream: usize, step: Step) {
-        self.requests_sent += 1;
-        let RequestId { worker, context, .. } = step.request;
-        let id = self.place(ContextId { worker, context });
-        if !self.streams[stream].by.is_stream() {
-            self.start_deadline(stream);
-        }
-        self.sends(stream, Up::Request(step, id));
-    }
-
-    /// Sends a step of the count of the slots, with the ID of this number.
-    pub(super) fn send_for_count(&mut self, stream: usize, step: Step, number: usize) {
-        let workers = (self.plan.scenario.workers() * self.contexts_per_worker) as usize;
-        self.sends(stream, Up::Request(step, workers + number));
-    }
-
-    /// Says that nothing more follows on a stream.
-    pub(super) fn half_close(&mut self, stream: usize) {
-        let its = &mut self.streams[stream];
-        if its.by.is_stream() {
-            return self.sends(stream, Up::HalfClose);
-        }
-        its.is_half_closed = true;
-        self.end_calls(stream);
-    }
-
-    /// Of calls nothing comes behind the answer to the last.
-    fn end_calls(&mut self, stream: usize) {
-        let its = &mut self.streams[stream];
-        let is_done = its.up.is_empty() && its.order.is_empty() && its.down.is_empty();
-        if !its.by.is_stream() && its.is_half_closed && is_done && !its.has_ended {
-            its.has_ended = true;
-            its.inbox.push_back(Message::End);
-            let worker = its.worker;
-            self.wake(worker, self.now);
-        }
-    }
-
-    fn sends(&mut self, stream: usize, what: Up) {
-        let its = &mut self.streams[stream];
-        its.up.push_back(what);
-        let arrives = self.now + its.fastest + self.random.random_range(0..its.fastest);
-        its.last_up = its.last_up.max(arrives);
-        let at = its.last_up;
-        self.schedule_on(stream, at, What::Arrives);
-    }
-
-    /// The client has nothing more to do with a stream, which cancels it unless it has ended.
-    pub(super) fn leave(&mut self, stream: usize) {
-        let its = &mut self.streams[stream];
-        its.is_dropped = true;
-        its.deadline_at = None;
-        its.inbox.clear();
-        if its.has_ended {
-            self.forget_if_over(stream);
-        } else {
-            let at = self.now + its.fastest + self.random.random_range(0..its.fastest);
-            self.schedule_on(stream, at, What::Cancelled);
-        }
-    }
-
-    /// What a stream brought next, if anything did.
-    pub(super) fn take(&mut self, stream: usize) -> Option<Message> {
-        self.streams[stream].inbox.pop_front()
-    }
-
-    fn arrives(&mut self, stream: usize) {
-        let its = &mut self.streams[stream];
-        let Some(what) = its.up.pop_front() else { return };
-        if its.cancelled.load(Relaxed) {
-            return;
-        }
-        match what {
-            Up::HalfClose => {
-                its.is_half_closed = true;
-                self.end_if_done(stream);
-            }
-            Up::Request(step, id) => {
-                let cancelled = Arc::clone(&its.cancelled);
-                let request = Request { stream, step, id, answer: None };
-                let name = self.requests.insert(request);
-                self.streams[stream].order.push_back(name);
-                if let Some(answer) = self.submit(name, &step, id, cancelled) {
-                    self.answered(name, answer);
-                }
-                self.serve();
-            }
-        }
     }
 
     fn submit(&mut self, name: usize, step: &Step, id: usize, cancelled: Arc<AtomicBool>) -> Option<Answer> {
@@ -473,125 +274,6 @@ impl<'p> World<'p> {
         }
     }
 
-    fn answered(&mut self, name: usize, answer: Answer) {
-        self.requests[name].answer = Some(answer);
-        let stream = self.requests[name].stream;
-        while let Some(&first) = self.streams[stream].order.front() {
-            let request = &mut self.requests[first];
-            let Some(answer) = request.answer.take() else { break };
-            let step = request.step;
-            self.requests.remove(first);
-            self.streams[stream].order.pop_front();
-            if !self.streams[stream].cancelled.load(Relaxed) {
-                let received = self.received(&step, answer, self.streams[stream].by);
-                self.bring(stream, Message::Received(Box::new(received)));
-            }
-        }
-        self.end_if_done(stream);
-        self.forget_if_over(stream);
-    }
-
-    fn bring(&mut self, stream: usize, message: Message) {
-        let its = &mut self.streams[stream];
-        its.down.push_back(message);
-        let comes = self.now + its.fastest + self.random.random_range(0..its.fastest);
-        its.last_down = its.last_down.max(comes);
-        let at = its.last_down;
-        self.schedule_on(stream, at, What::Delivered);
-    }
-
-    /// Ends a half-closed stream on which nothing is unanswered.
-    fn end_if_done(&mut self, stream: usize) {
-        let its = &mut self.streams[stream];
-        let goes_on = its.has_ended || its.cancelled.load(Relaxed) || !its.by.is_stream();
-        if its.is_half_closed && its.order.is_empty() && !goes_on {
-            its.has_ended = true;
-            self.bring(stream, Message::End);
-        }
-    }
-
-    fn cancelled(&mut self, stream: usize) {
-        let its = &self.streams[stream];
-        if its.has_ended || its.cancelled.swap(true, Relaxed) {
-            return;
-        }
-        for &name in &its.order {
-            self.server.disconnected(&self.ids[self.requests[name].id].1);
-        }
-        self.server.cancelled(Duration::from_nanos(self.now));
-        self.serve();
-    }
-
-    /// What a stream brings comes to its client. Returns whose that is, if he waits for it.
-    fn delivered(&mut self, stream: usize) -> Option<u32> {
-        let its = &mut self.streams[stream];
-        let message = its.down.pop_front()?;
-        if its.is_dropped {
-            return None;
-        }
-        if !its.by.is_stream() {
-            its.deadline_at = None;
-        }
-        its.inbox.push_back(message);
-        let worker = its.worker;
-        self.end_calls(stream);
-        Some(worker)
-    }
-
-    fn deadline(&mut self, stream: usize) -> Option<u32> {
-        let its = &mut self.streams[stream];
-        if its.is_dropped || its.deadline_at != Some(self.now) {
-            return None;
-        }
-        its.deadline_at = None;
-        its.inbox.push_back(Message::DeadlinePassed);
-        Some(its.worker)
-    }
-
-    fn received(&self, step: &Step, answer: Answer, by: Transport) -> Received {
-        let mut received =
-            Received { id: step.request.to_string(), result: Ok(Response::default()), code: None, outputs: 0 };
-        match answer {
-            Ok(responses) => {
-                let mut all = responses.into_iter().map(|outputs| self.response(outputs));
-                // Where there is none the last message is empty.
-                let first = all.next().unwrap_or_else(|| self.nothing());
-                let series = Series { further: all.collect(), is_unfinished: false, spread: Some(Duration::ZERO) };
-                received.result = Ok(Response { series, ..first });
-            }
-            Err(refused) if refused.is_cancelled() && by.is_stream() => received.result = Ok(self.nothing()),
-            Err(refused) => {
-                received.code = match by {
-                    Transport::GrpcStream | Transport::GrpcStatus => None,
-                    Transport::GrpcUnary => Some(Code::Grpc(refused.code)),
-                    Transport::Http | Transport::HttpBinary => Some(Code::Http(refused.over_http())),
-                };
-                received.result = Err(refused.text);
-            }
-        }
-        received
-    }
-
-    fn response(&self, outputs: Vec<Output>) -> Response {
-        let model = &self.plan.preflight.model;
-        let tensor = |Output { name, datatype, shape, data }: Output| Tensor {
-            name: name.as_ref().into(),
-            datatype: datatype.into(),
-            shape,
-            data: TensorData::Raw(data),
-        };
-        Response {
-            model: model.name.clone(),
-            version: model.version.clone().unwrap_or_default(),
-            outputs: outputs.into_iter().map(tensor).collect(),
-            ..Response::default()
-        }
-    }
-
-    fn nothing(&self) -> Response {
-        Response { model: self.plan.preflight.model.name.clone(), ..Response::default() }
-    }
-
     /// What was counted so far.
     pub(super) fn tally(&self) -> &Tally {
         self.recorder.tally()
@@ -608,8 +290,16 @@ impl<'p> World<'p> {
             *tally.violations.entry(*kind).or_default() += count;
         }
         tally.reached.add(&self.occupancy.reached());
-        let committed = self.plan.faults.iter().map(|planted| self.server.committed(planted.fault)).collect();
-        Concluded { tally, entries: self.kept.unwrap_or_default(), left_out: self.left_out, committed }
+        let faults = self.plan.faults.iter().map(|planted| Committed {
+            times: self.server.committed(planted.fault),
+            chances: self.server.chances(planted.fault),
+        });
+        Concluded {
+            tally,
+            entries: self.kept.unwrap_or_default(),
+            left_out: self.left_out,
+            committed: faults.collect(),
+        }
     }
 }
 

@@ -127,7 +127,7 @@ fn in_virtual_time_scenarios_find_the_faults_of_scheduler_and_models_that_they_a
     let pairs: Vec<_> = meant.filter_map(|meant| Some((meant, meant.simulated(When::ALWAYS, 20)?))).collect();
     let found = for_each(&pairs, AT_A_TIME, |(_, plan)| {
         let held = plan.hold(Seed(1));
-        (held.committed.iter().sum::<u64>() > 0, !held.tally.violations.is_empty())
+        (held.committed.iter().any(|fault| fault.times > 0), !held.tally.violations.is_empty())
     });
     let missed: Vec<_> = pairs
         .iter()

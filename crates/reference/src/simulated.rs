@@ -166,6 +166,11 @@ impl Simulated {
         self.faults.committed(fault)
     }
 
+    /// How often a planted fault could have been committed.
+    pub fn chances(&self, fault: Fault) -> u64 {
+        self.faults.chances(fault)
+    }
+
     /// Takes a request in; its answer where it is rejected at once. Its sequence's idle limit begins `lag` late.
     pub fn submit(&mut self, request: Submitted<'_>, now: Moment, lag: Duration) -> Option<Answer> {
         let Submitted { name, id, start, end, shape, data, batch_size, timeout, cancelled } = request;
