@@ -1,5 +1,9 @@
 use super::*;
-use crate::verdict::{Judged, Verdict};
+use crate::{
+    probe::SlotFinding,
+    verdict::{Judged, Verdict},
+};
+use oracle::{Leak, ViolationKind};
 use reference::When;
 use workload::scenario::{BUILTIN, Overrides, Source};
 
@@ -100,4 +104,18 @@ fn what_is_not_simulated_is_told() {
         let is_said = planned.err().is_some_and(|why| why.contains(&fault) && why.contains("--embedded"));
         assert_eq!(is_said, !Simulated::commits(fault.parse::<Planted>().expect("a fault").fault), "{fault}");
     }
+}
+
+#[test]
+fn a_slot_that_goes_to_nobody_behind_an_end_is_seen_by_the_count() {
+    let text = scenario("load = { workers = 2, iterations = 5 }");
+    let with = |chance: u64| plan(&text, &[&format!("leak-slot-at-end:once@{chance}")]).expect("a plan").hold(Seed(1));
+    let correct = with(u64::MAX);
+    assert_eq!(correct.slots.finding, SlotFinding::AllThere { slots: 8 });
+    // The last END of all is the one of the count.
+    let wrong = with(correct.committed[0].chances);
+    let SlotFinding::Leaked { slots: 8, leaked: 1, seen: Leak::NotHandedOn { .. } } = wrong.slots.finding else {
+        panic!("{:?}", wrong.slots)
+    };
+    assert_eq!(wrong.tally.violations.get(&ViolationKind::SlotLeak), Some(&1));
 }

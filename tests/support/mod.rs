@@ -12,6 +12,7 @@ pub mod numbers;
 pub mod request;
 pub mod runs;
 pub mod scrape;
+pub mod sequences;
 pub mod tls;
 pub mod tool;
 pub mod triton;

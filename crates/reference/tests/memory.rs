@@ -8,47 +8,25 @@ use reference::{
     fault::{Fault, Planted},
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use tokio::{
-    task::JoinSet,
-    time::{sleep, timeout},
-};
+use tokio::time::sleep;
 use tonic::transport::Channel;
 use wire::proto::grpc_inference_service_client::GrpcInferenceServiceClient;
 
 #[path = "../../../tests/support/request.rs"]
 mod request;
+#[path = "../../../tests/support/sequences.rs"]
+mod sequences;
+
+use sequences::sequences;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-const LIMIT: Duration = Duration::from_secs(300);
-const STREAMS: i64 = 4;
 /// What fills up once: tables that grow, buffers of connections.
 const BEFORE: i64 = 20_000;
 const SEQUENCES: i64 = 80_000;
 /// A pointer kept for each sequence is twice that.
 const BYTES_MAX: i64 = SEQUENCES * 4;
-
-/// Sends as many sequences of one request over some streams, and awaits all answers.
-async fn sequences(client: &GrpcInferenceServiceClient<Channel>, ids: std::ops::Range<i64>) {
-    let each = (ids.end - ids.start) / STREAMS;
-    let mut streams = JoinSet::new();
-    for from in (0..STREAMS).map(|stream| ids.start + stream * each) {
-        let mut client = client.clone();
-        streams.spawn(async move {
-            let requests = (from..from + each).map(|id| request::step("custom_sequence_int32", id, &[1], true, true));
-            let mut answers =
-                client.model_stream_infer(tokio_stream::iter(requests)).await.expect("a stream").into_inner();
-            let mut count = 0;
-            while let Some(answer) = answers.message().await.expect("it stays open") {
-                assert_eq!(answer.error_message, "");
-                count += 1;
-            }
-            assert_eq!(count, each);
-        });
-    }
-    timeout(LIMIT, streams.join_all()).await.expect("all is answered in time");
-}
 
 /// How many bytes more are kept after [`SEQUENCES`] than before them, at the least of some looks: a stream may still be
 /// ending when its client has all answers.
@@ -58,9 +36,9 @@ async fn kept(faults: Vec<Planted>) -> i64 {
     let server = Server::start(Options { models, faults, ..Default::default() }).expect("it starts");
     let endpoint = Channel::from_shared(format!("http://{}", server.address)).expect("an address");
     let client = GrpcInferenceServiceClient::new(endpoint.connect().await.expect("it connects"));
-    sequences(&client, 1..BEFORE + 1).await;
+    sequences(&client, 1..BEFORE + 1, true).await;
     let region = Region::new(ALLOCATOR);
-    sequences(&client, BEFORE + 1..BEFORE + SEQUENCES + 1).await;
+    sequences(&client, BEFORE + 1..BEFORE + SEQUENCES + 1, true).await;
     let mut least = i64::MAX;
     for _ in 0..10 {
         let change = region.change();
