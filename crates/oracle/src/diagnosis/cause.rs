@@ -115,6 +115,8 @@ workload::table! {
         ErrorText = "error-text", "unexpected code or text";
         /// A stream brings no more responses, and others do.
         StreamDead = "stream-dead", "unexpected code or text";
+        /// No call is answered any more, and streams are.
+        CallsDead = "calls-dead", "hang";
         /// Answers took longer and longer.
         SlowingDown = "slowing-down", "unexpected code or text";
         /// An instance executes nothing, for a time or for good.

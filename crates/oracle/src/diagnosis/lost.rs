@@ -61,6 +61,8 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     let has_begun = question.story.told(spot).steps[..=spot.step].iter().any(|step| step.answer.is_some());
     let causes: &[Cause] = if around.behind > 0 {
         &[Cause::ResponseDropped]
+    } else if only_calls_wait(question, spot) {
+        &[Cause::CallsDead, Cause::Stall, Cause::ResponseLate]
     } else if around.others == 0 && asked.step.start && around.only_starts_wait() {
         &[Cause::SlotLeak, Cause::MissingReap, Cause::Starvation, Cause::ServerHang]
     } else if around.others == 0 {
@@ -75,6 +77,19 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
         dead.clues.push(Clue::WaitLonger);
     }
     all
+}
+
+/// Whether several calls wait, none that was sent since was answered, and streams were answered meanwhile.
+fn only_calls_wait(question: &Question, spot: Spot) -> bool {
+    let (since, until) = (question.story.asked(spot).sent_at, question.violation.at_ns);
+    let steps = || question.story.sequences.iter().flat_map(|told| &told.steps);
+    let answered = |asked: &&Asked| asked.answer.is_some() && asked.sent_at > since && asked.at() <= until;
+    let waiting = |asked: &&Asked| asked.waited(since, until) > until.saturating_sub(since) / 2;
+    let is_call = |asked: &Asked| !asked.by.is_stream();
+    steps().filter(waiting).count() > 1
+        && steps().filter(waiting).all(is_call)
+        && steps().filter(answered).all(|asked| asked.by.is_stream())
+        && steps().filter(answered).count() > 0
 }
 
 fn mid_sequence(around: &Around) -> &'static [Cause] {

@@ -6,7 +6,7 @@ use super::{Readings, SequenceId};
 use crate::history::Entry;
 use workload::{
     arithmetic::Arithmetic,
-    conversation::{Connection, Lane},
+    conversation::{Connection, Lane, Transport},
     event::{ContextId, Cut, EventKind, Nanos},
     number::Number,
     sequence::{CorrelationId, RequestId, Step},
@@ -24,7 +24,7 @@ pub(super) struct Story<'w> {
     /// How many random bits a value has.
     pub(super) bits: u32,
     /// Over which connections each context opened streams in each lane.
-    opened: HashMap<(ContextId, Lane), Vec<Connection>>,
+    opened: HashMap<(ContextId, Lane), Vec<(Connection, Transport)>>,
     #[cfg(test)]
     pub(super) looks: std::cell::Cell<usize>,
 }
@@ -50,6 +50,8 @@ pub(super) struct Asked<'w> {
     stream: usize,
     /// Over which connection that is.
     over: Connection,
+    /// What it travelled over.
+    pub(super) by: Transport,
     pub(super) sent_at: Nanos,
     pub(super) answer: Option<(Nanos, Said<'w>)>,
     /// When the client stopped waiting for an answer that had not come.
@@ -157,7 +159,9 @@ impl<'w> Story<'w> {
         let mut story = Self { window, bits: bits_of(window), ..Self::default() };
         for entry in window {
             match &entry.what {
-                EventKind::Opened(over, _) => story.opened.entry((entry.context, entry.lane)).or_default().push(*over),
+                EventKind::Opened(over, by) => {
+                    story.opened.entry((entry.context, entry.lane)).or_default().push((*over, *by));
+                }
                 EventKind::Sent(step) => story.sent(entry, step),
                 EventKind::Answered(request, answer, _) => {
                     let asked = story.find(*request).map(|spot| story.asked(spot).step);
@@ -194,12 +198,14 @@ impl<'w> Story<'w> {
         }
         let (lane, sent_at) = (entry.lane, entry.at);
         let opened = self.opened.get(&(entry.context, lane)).map_or(&[][..], Vec::as_slice);
-        let (stream, over) = (opened.len(), opened.last().copied().unwrap_or_default());
+        let (over, by) = opened.last().copied().unwrap_or_default();
+        let stream = opened.len();
         self.sequences[index].steps.push(Asked {
             step: *step,
             lane,
             stream,
             over,
+            by,
             sent_at,
             answer: None,
             given_up: None,

@@ -43,7 +43,7 @@ workload::table! {
         RepeatRequest = "repeat-request", Of::Request;
         /// a request of a stream reaches the server behind the next one
         SwapRequests = "swap-requests", Of::Request;
-        /// a request is held back (--mutate-hold), and with it those behind it on its stream
+        /// a request is held back (--mutate-hold-ms), and with it those behind it on its stream
         DelayRequest = "delay-request", Of::Request;
         /// a response never reaches the client
         LoseResponse = "lose-response", Of::Response;
@@ -51,7 +51,7 @@ workload::table! {
         RepeatResponse = "repeat-response", Of::Response;
         /// a response of a stream reaches the client behind the next one
         SwapResponses = "swap-responses", Of::Response;
-        /// a response is held back (--mutate-hold), and with it those behind it on its stream
+        /// a response is held back (--mutate-hold-ms), and with it those behind it on its stream
         DelayResponse = "delay-response", Of::Response;
         /// a response of a stream reaches the client on another stream that is open
         CrossResponses = "cross-responses", Of::Response;

@@ -4,6 +4,7 @@ use super::{super::windows::request, *};
 use crate::Place;
 use workload::{
     controls::{Difference, Flag},
+    conversation::{Connection, Transport},
     event::{ContextId, EventKind},
     tensor::Held,
 };
@@ -140,6 +141,19 @@ fn answers_that_did_not_come() {
     stall.send(0, 0, &A).send(2, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).answer(2, 0, 0, &sums(&A)[..2]);
     stall.send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(1000).open(1);
     assert_eq!(lost(&stall, 2)[0], Stall);
+    let calls_wait = |served: Transport, waits: Transport| {
+        let by = |its: Transport| EventKind::Opened(Connection::Own, its);
+        let mut tale = Tale::default();
+        for (worker, its) in [(0, Transport::GrpcUnary), (1, served), (2, waits)] {
+            tale.tell(worker, by(its));
+        }
+        tale.send(2, 0, &A).answer(2, 0, 0, &sums(&A)[..2]).send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]);
+        tale.send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(1000).open(1);
+        lost(&tale, 2)[0]
+    };
+    assert_eq!(calls_wait(Transport::GrpcStream, Transport::GrpcUnary), CallsDead);
+    assert_eq!(calls_wait(Transport::GrpcUnary, Transport::GrpcUnary), Stall);
+    assert_eq!(calls_wait(Transport::GrpcStream, Transport::GrpcStream), Stall);
     // Nobody waits any more for what another stream had asked before.
     for given_up in [EventKind::GaveUp, EventKind::Cut(Cut::ByClient), EventKind::Cut(Cut::Cancelled)] {
         let mut late = Tale::default();
