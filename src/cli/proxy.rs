@@ -85,6 +85,9 @@ pub struct ProxyArgs {
     /// For how long a mutation that delays something holds it back, in ms
     #[arg(long, value_name = "MS", value_parser = whole::<u32>, default_value_t = 10_000, help_heading = "Mutations")]
     pub mutate_hold_ms: u32,
+    /// Write how often each mutation happened to FILE as JSON
+    #[arg(long, value_name = "FILE", requires = "mutate", help_heading = "Mutations")]
+    pub json: Option<PathBuf>,
     /// End when standard input ends, so that the proxy does not outlive its parent process
     #[arg(long)]
     pub while_stdin_is_open: bool,

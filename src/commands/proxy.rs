@@ -19,7 +19,7 @@ use tokio::{net::TcpListener, sync::oneshot, time::timeout};
 
 use super::{
     Failure,
-    output::{print, say_error},
+    output::{ResultFile, print, say_error},
     runtime, seed_from_the_clock,
     signals::Signals,
 };
@@ -55,6 +55,8 @@ struct Way {
 pub(super) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let network = args.network().map_err(Failure::wrong_input)?;
     let ways = args.ways().map_err(Failure::wrong_input)?;
+    let json = args.json.as_deref().map(|path| ResultFile::check("json", "the counts", path)).transpose();
+    let json = json.map_err(Failure::wrong_input)?;
     let runtime = runtime()?;
     let listening = runtime.block_on(async { try_join_all(ways.into_iter().map(Way::listen)).await })?;
     // An old file is not replaced where nothing is recorded.
@@ -73,7 +75,16 @@ pub(super) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
             writeln!(out, "{mutation} happened at {times} of {}", counted(*chances, "chance"))
         })
     });
-    carried.and(finished)
+    let written = json.map_or(Ok(()), |file| file.write(&as_json(seed, &mutations.happened())));
+    carried.and(written.map_err(Failure::wrong_input)).and(finished)
+}
+
+/// How often each mutation happened, for programs.
+fn as_json(seed: Seed, happened: &[Happened]) -> Vec<u8> {
+    let of_one = |Happened { mutation, times, chances }: &Happened| serde_json::json!({ "mutation": mutation.to_string(), "times": times, "chances": chances });
+    let all: Vec<_> = happened.iter().map(of_one).collect();
+    let document = serde_json::json!({ "seed": seed.0, "mutations": all });
+    format!("{document:#}\n").into_bytes()
 }
 
 fn cannot_listen(at: SocketAddr) -> impl Fn(io::Error) -> Failure {

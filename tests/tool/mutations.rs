@@ -1,6 +1,7 @@
 //! What a run says of each mutation that the proxy makes on the way between it and a correct server.
 
 use std::{
+    fs,
     future::pending,
     net::{SocketAddr, TcpListener},
     sync::Arc,
@@ -15,6 +16,7 @@ use oracle::ViolationKind::{
 };
 use reference::ModelOptions;
 use sequence_stress::run::{RunResult, Setup};
+use serde_json::json;
 use wire::{
     mutation::{self, Happened, Mutation, Mutations, Of, Planted},
     net::Socket,
@@ -144,12 +146,29 @@ fn what_cannot_be_changed_is_told_before_anything_is_carried() {
     for (words, says) in [
         (&["--mutate", "lose-strat"][..], "there is no mutation 'lose-strat'; did you mean 'lose-start'?"),
         (&["--mutate", "lose-start:2"], "'2' is neither a probability from 0 to 1 nor once@N"),
+        (&["--json", "counts.json"], "--mutate"),
+        (&["--mutate", "lose-start", "--json", "/no/folder/counts.json"], "cannot write the counts"),
         (&["--mutate", "lose-start", "--latency-ms", "5"], "start a second proxy in front of this one"),
         (&["--mutate", "lose-start", "-u", "http://127.0.0.1:2"], "--mutate is for gRPC without TLS"),
     ] {
         let (code, text) = told(&[&["proxy", "-u", "127.0.0.1:1"], words].concat());
         assert!(code == Some(2) && text.contains(says) && text.trim().lines().count() == 1, "{code:?} {text}");
     }
+}
+
+#[test]
+fn the_proxy_writes_how_often_each_mutation_happened() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("counts.json");
+    let name = file.to_str().expect("a plain name");
+    // Its input has ended when it starts.
+    let words = ["proxy", "-u", "127.0.0.1:1", "-r", "7", "--while-stdin-is-open", "--json", name];
+    let planted = ["--mutate", "lose-start:once@3", "--mutate", "no-output"];
+    let (code, text) = told(&[&words[..], &planted].concat());
+    assert_eq!(code, Some(0), "{text}");
+    let written: serde_json::Value = serde_json::from_slice(&fs::read(file).expect("a file")).expect("JSON");
+    let never = |mutation| json!({ "mutation": mutation, "times": 0, "chances": 0 });
+    assert_eq!(written, json!({ "seed": 7, "mutations": [never("lose-start"), never("no-output")] }));
 }
 
 #[test]
