@@ -16,6 +16,7 @@ mod replay;
 mod replicas;
 mod report;
 mod repository;
+mod search;
 mod serve;
 mod server;
 mod simulate;
@@ -51,6 +52,7 @@ pub use self::{
     replicas::ReplicaArgs,
     report::ReportArgs,
     repository::{InitialChoice, RepositoryArgs},
+    search::SearchArgs,
     serve::ServeArgs,
     server::ServerArgs,
     simulate::SimulateArgs,
@@ -142,6 +144,8 @@ pub enum Command {
     Hostile(Box<HostileArgs>),
     /// Run scenarios in virtual time, thousands of seeds
     Simulate(Box<SimulateArgs>),
+    /// Draw simulated runs that reach what no run has reached
+    Search(Box<SearchArgs>),
     /// Explain a kind of violation or a cause
     Explain(ExplainArgs),
     /// Start the reference server
@@ -319,7 +323,7 @@ pub struct StressArgs {
     /// Print each step as the client sends it
     #[arg(short, long, conflicts_with = "quiet", help_heading = "Output")]
     pub verbose: bool,
-    /// Print only the verdict with what limits it, violations and the replay command
+    /// Print only the verdict, its limits, violations and the replay command
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
     /// Show the run on the whole terminal: rates, slots, backlog, patterns and violations

@@ -26,6 +26,8 @@ mod verdict;
 
 pub mod simulate;
 
+pub mod search;
+
 mod lanes;
 
 pub mod limit;

@@ -34,8 +34,9 @@ use crate::{
 };
 use oracle::history::Entry;
 use reference::{
-    Options, Planted, Server, ServerSetup,
+    Fault, Options, Planted, Server, ServerSetup,
     simulated::{Blueprint, Simulated},
+    transitions::Transitions,
 };
 use wire::{
     simulation::Simulation,
@@ -58,6 +59,8 @@ pub struct Plan {
     faults: Vec<Planted>,
     /// What decides when faults happen, where that is not the seed of the run.
     fault_seed: Option<Seed>,
+    /// Whether the server's transitions are wanted.
+    watches: bool,
 }
 
 /// What became of a planted fault.
@@ -84,6 +87,8 @@ pub struct Held {
     pub slots: SlotCheck,
     /// Each planted fault, in the order of the setup.
     pub committed: Vec<Committed>,
+    /// The transitions of the server, where they were wanted.
+    pub transitions: Transitions,
     /// All that happened, where that was to be kept.
     pub(crate) entries: Vec<Entry>,
     /// How much of that there was no room for.
@@ -121,13 +126,24 @@ impl Plan {
         if let Some(why) = preflight.cannot_be_sent(&scenario) {
             return Err(why);
         }
-        Ok(Self { scenario, preflight, server, faults, fault_seed: None })
+        Ok(Self { scenario, preflight, server, faults, fault_seed: None, watches: false })
+    }
+
+    /// Whether a simulated server commits this fault.
+    pub fn commits(fault: Fault) -> bool {
+        Simulated::commits(fault)
     }
 
     /// The same with a seed of its own for the faults.
     #[must_use]
     pub fn with_fault_seed(self, fault_seed: Option<Seed>) -> Self {
         Self { fault_seed, ..self }
+    }
+
+    /// The same, where each run says which transitions its server went through.
+    #[must_use]
+    pub fn watched(self) -> Self {
+        Self { watches: true, ..self }
     }
 
     /// The faults that its server commits.
@@ -196,11 +212,11 @@ impl Plan {
             return None;
         }
         let world = Rc::into_inner(world).expect("the clients are gone").into_inner();
-        let Concluded { mut tally, entries, left_out, committed } = world.conclude();
+        let Concluded { mut tally, entries, left_out, committed, transitions } = world.conclude();
         if let Some(violation) = slots.violation(nanos(took)) {
             tally.violation(violation.kind);
         }
-        Some(Held { tally, requests, iterations, took, slots, committed, entries, left_out })
+        Some(Held { tally, requests, iterations, took, slots, committed, transitions, entries, left_out })
     }
 
     fn count_slots(&self, world: &Rc<RefCell<World<'_>>>, took: Duration, stopped: &AtomicBool) -> SlotCheck {

@@ -9,6 +9,7 @@
 
 mod harness;
 mod real;
+mod searched;
 mod silero;
 mod simulated;
 mod smallest;
@@ -62,6 +63,9 @@ struct Args {
     /// Simulate the built-in scenarios with so many seeds, in place of the table, each fault at one of 1,000 chances
     #[arg(long)]
     simulated: Option<u64>,
+    /// After how many requests so many searches find each scheduling fault, in place of the table
+    #[arg(long)]
+    searched: Option<u64>,
     /// Run correct servers for so many requests, in place of the table
     #[arg(long)]
     correct: Option<u64>,
@@ -77,6 +81,10 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let args = Args::parse();
     if let Some(seeds) = args.simulated {
         print!("{}", simulated::table(&args.only, seeds, args.at_a_time));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(searches) = args.searched {
+        print!("{}", searched::table(&args.only, searches, args.at_a_time));
         return Ok(ExitCode::SUCCESS);
     }
     match args.correct {

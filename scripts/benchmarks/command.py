@@ -10,7 +10,7 @@ from triton import install, repository
 from triton.arguments import check_program
 from triton.server import ServerError
 
-from . import clients, compare, contexts, golden, history, limit, load, models, pacing, page, ranks, server, shrink, simulate, transports, tui
+from . import clients, compare, contexts, golden, history, limit, load, models, mutations, pacing, page, ranks, server, shrink, simulate, transports, tui
 from .measuring import BenchError, say
 
 DESCRIPTION = """\
@@ -19,7 +19,7 @@ Measures this project: the tool beside other clients, its servers and models bes
 Each benchmark prints a summary, and those that run in rounds write their results to bench-results/. `--quick` runs a benchmark in a
 few seconds, with one round and few requests: it checks that every program runs, and its figures mean nothing.
 """
-MODULES = (clients, compare, contexts, golden, history, limit, load, models, pacing, page, ranks, server, shrink, simulate, transports, tui)
+MODULES = (clients, compare, contexts, golden, history, limit, load, models, mutations, pacing, page, ranks, server, shrink, simulate, transports, tui)
 BENCHMARKS = {module.__name__.rpartition(".")[2]: module for module in MODULES}
 QUICK = "quick"
 FAILED, INTERRUPTED = 1, 130

@@ -12,7 +12,7 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
-from . import clients, command, compare, limit, measuring, rounds, transports
+from . import clients, command, compare, limit, measuring, mutations, rounds, transports
 from .measuring import BenchError, Overdue
 from .rounds import Pair, Stuck
 
@@ -51,6 +51,44 @@ class InAFolder(unittest.TestCase):
         path.write_text(f"#!/bin/sh\n{text}\n")
         path.chmod(0o755)
         return path
+
+
+class Mutations(InAFolder):
+    def test_all_mutations_are_known_and_none_else(self):
+        names = mutations.mutations()
+        self.assertGreater(len(names), 30)
+        self.assertEqual({*mutations.CHANCES, *mutations.MODELS, *mutations.ITERATIONS} - set(names), set())
+
+    def test_the_first_violation_is_what_the_tool_says(self):
+        violation = {"kind": "lost", "explanations": [{"cause": "stall"}, {"cause": "response-late"}]}
+        self.assertEqual(mutations.told({"violations": [violation], "exit_code": 1, "verdict": "invalid"}), "`lost`, cause `stall`")
+        self.assertEqual(mutations.told({"violations": [], "exit_code": 0, "verdict": "valid"}), "nothing")
+        self.assertEqual(mutations.told({"violations": [], "exit_code": 3, "verdict": "unknown"}), "unknown")
+
+    def test_an_error_is_what_perf_analyzer_says(self):
+        self.assertEqual(mutations.said(99, "Thread [0] had error: Output doesn't match expected output\n"), "“Output doesn't match expected output”")
+        self.assertEqual(mutations.said(99, "error: no such model 'abc'\n"), "“no such model …”")
+        self.assertEqual(
+            (mutations.said(0, "Request count: 384"), mutations.said(99, ""), mutations.said(-11, "")), ("nothing", "exit code 99", "ended by signal 11")
+        )
+
+    def test_runs_that_differ_are_counted(self):
+        of = [mutations.Outcome("nothing", 1), mutations.Outcome("`lost`", 1), mutations.Outcome("`lost`", 1)]
+        self.assertEqual(mutations.cell(of), "2 of 3: `lost`; 1 of 3: nothing")
+        self.assertEqual(mutations.cell(of[1:]), "`lost`")
+        self.assertEqual(mutations.cell([mutations.Outcome("nothing", 0)]), "no chance")
+
+    def test_perf_analyzer_is_told_the_sums(self):
+        told = mutations.expected()
+        self.assertEqual([step["OUTPUT"] for step in told["validation_data"][1][:3]], [[1001], [2003], [3006]])
+
+    def test_rows_take_the_place_of_rows_of_the_same_mutation(self):
+        page = self.folder / "page.md"
+        head = "a\n\n| mutation | at | sequence-stress | perf_analyzer |\n|---|---|---|---|\n"
+        page.write_text(f"{head}| `add-start` | each | x | y |\n| `gone` | once | x | y |\n\nb\n")
+        with unittest.mock.patch.object(mutations, "PAGE", page):
+            mutations.write(["| `lose-start` | once | 1 | 2 |", "| `add-start` | each | 3 | 4 |"])
+        self.assertEqual(page.read_text(), f"{head}| `lose-start` | once | 1 | 2 |\n| `add-start` | each | 3 | 4 |\n\nb\n")
 
 
 class Limits(unittest.TestCase):

@@ -36,7 +36,7 @@ pub struct CheckArgs {
     /// What it leaves, of one history.
     #[command(flatten)]
     pub out: FileArgs,
-    /// Print only the verdict with what limits it, violations and the replay command
+    /// Print only the verdict, its limits, violations and the replay command
     #[arg(short, long)]
     pub quiet: bool,
 }

@@ -24,6 +24,7 @@ mod report;
 mod repository;
 mod scenarios;
 mod screen;
+mod search;
 mod serve;
 mod signals;
 mod simulate;
@@ -86,6 +87,7 @@ pub fn main() -> ExitCode {
             write_all(|out| clap_mangen::Man::new(Cli::whole_command()).render(out)).map(|()| 0)
         }
         Ok(Cli { command: Some(Command::Scenarios(args)), .. }) => scenarios::show(&args),
+        Ok(Cli { command: Some(Command::Search(args)), .. }) => search::search(&args),
         Ok(Cli { command: Some(Command::Simulate(args)), .. }) => simulate::simulate(&args),
         Ok(Cli { command: Some(Command::Suite(args)), .. }) => suite::suite(&args),
         Ok(Cli { stress, command: None }) => stress::stress(&stress),

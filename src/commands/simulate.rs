@@ -23,7 +23,7 @@ use crate::{
     cli::{FileArgs, ResultArgs, SimulateArgs, quoted},
     report::{Extent, Pictured, PlantedFault, SimulatedScenario, SimulationResult, Summary, counted, write_text},
     run::cpu_us,
-    simulate::Plan,
+    simulate::{Held, Plan},
 };
 use workload::{
     scenario::{BUILTIN, Scenario, Source},
@@ -34,21 +34,30 @@ use workload::{
 pub(super) fn simulate(args: &SimulateArgs) -> Result<u8, Failure> {
     let outputs = outputs(args).map_err(Failure::wrong_input)?;
     let plans = plans(args)?;
-    let (interrupted, saw_violation) = (AtomicBool::new(false), Arc::<AtomicBool>::default());
-    let runtime = runtime()?;
-    let mut interrupts = runtime.block_on(async { interrupts(Arc::clone(&saw_violation)) })?;
     if !args.quiet {
         let of = counted(plans.len() as u64, "scenario");
         print_beside(|out| writeln!(out, "simulating seeds {} of {of}, {} at a time", args.seeds, jobs(args)));
     }
-    let work = || {
-        let result = work(args, &plans, &interrupted, &saw_violation);
+    let saw_violation = Arc::<AtomicBool>::default();
+    interruptible(Arc::clone(&saw_violation), |interrupted| {
+        let result = work(args, &plans, interrupted, &saw_violation);
         conclude(args, &plans, &result, outputs)
-    };
+    })
+}
+
+/// Does work that an interrupt ends, with what is known by then; a second one ends the process.
+pub(super) fn interruptible(
+    saw_violation: Arc<AtomicBool>,
+    work: impl FnOnce(&AtomicBool) -> Result<u8, Failure> + Send,
+) -> Result<u8, Failure> {
+    let interrupted = AtomicBool::new(false);
+    let runtime = runtime()?;
+    let mut interrupts = runtime.block_on(async { interrupts(saw_violation) })?;
     thread::scope(|scope| {
         let (done, mut is_done) = oneshot::channel();
+        let interrupted = &interrupted;
         let working = scope.spawn(move || {
-            let code = work();
+            let code = work(interrupted);
             // The receiver lives until then.
             let _ = done.send(());
             code
@@ -62,7 +71,7 @@ pub(super) fn simulate(args: &SimulateArgs) -> Result<u8, Failure> {
                 }
             }
         });
-        working.join().expect("no seed panics")
+        working.join().expect("no run panics")
     })
 }
 
@@ -200,21 +209,26 @@ fn explained(args: &SimulateArgs, of: &Named, seed: Seed) -> Result<Summary, Str
     let setup = args.server_setup(seed);
     let replay = replay(args, of, seed);
     let (checked, held) = of.plan.explain(seed, (&of.name, &replay), setup)?;
-    let planted = of.plan.faults().iter().zip(&held.committed);
+    Ok(Summary {
+        scenario: checked.header.scenario.clone(),
+        scenario_name: of.name.clone(),
+        seed,
+        replay,
+        embedded: Some(embedded(&of.plan, &held)),
+        result: checked.result,
+    })
+}
+
+/// What became of the planted faults.
+pub(super) fn embedded(plan: &Plan, held: &Held) -> Vec<PlantedFault> {
+    let planted = plan.faults().iter().zip(&held.committed);
     let embedded = planted.map(|(planted, committed)| PlantedFault {
         fault: planted.fault.to_string(),
         chances: committed.chances,
         committed: committed.times,
         committed_at_us: Vec::new(),
     });
-    Ok(Summary {
-        scenario: checked.header.scenario.clone(),
-        scenario_name: of.name.clone(),
-        seed,
-        replay,
-        embedded: Some(embedded.collect()),
-        result: checked.result,
-    })
+    embedded.collect()
 }
 
 /// The command line that simulates one seed again.

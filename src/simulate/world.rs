@@ -19,7 +19,10 @@ use self::streams::{Request, Stream};
 use super::{Committed, Plan, nanos, phases::Phases};
 use crate::recorder::{Recorder, Seconds, Tally};
 use oracle::{Occupancy, Ruling, ViolationKind, history::Entry};
-use reference::simulated::{Answer, SequenceId, Simulated, Submitted};
+use reference::{
+    simulated::{Answer, SequenceId, Simulated, Submitted},
+    transitions::Transitions,
+};
 use wire::transport::RequestTemplate;
 use workload::{
     conversation::Lane,
@@ -96,6 +99,7 @@ pub(super) struct Concluded {
     pub(super) left_out: u64,
     /// Each planted fault.
     pub(super) committed: Vec<Committed>,
+    pub(super) transitions: Transitions,
 }
 
 impl<'p> World<'p> {
@@ -136,6 +140,9 @@ impl<'p> World<'p> {
             requests_sent: 0,
             iterations: 0,
         };
+        if plan.watches {
+            world.server.watch();
+        }
         for worker in 0..workers {
             world.wake(worker, 0);
         }
@@ -299,6 +306,7 @@ impl<'p> World<'p> {
             entries: self.kept.unwrap_or_default(),
             left_out: self.left_out,
             committed: faults.collect(),
+            transitions: self.server.transitions(),
         }
     }
 }

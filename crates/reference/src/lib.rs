@@ -43,6 +43,7 @@ mod stream;
 mod tasks;
 mod tensor;
 mod tls;
+pub mod transitions;
 mod web;
 
 pub use builtin::{model_names, models_in_short, models_without_formula, strategies, strategy_of};

@@ -24,6 +24,7 @@ use super::{
     served::LATE_PART,
     spec::{Files, Spec},
     tensor::{Datatype, Tensor},
+    transitions::{Flags, Transitions, Watch},
 };
 use wire::proto::ModelInferRequest;
 use workload::seed::Seed;
@@ -43,6 +44,8 @@ pub struct Simulated {
     wants: Wants,
     faults: Arc<Faults>,
     misbehaviour: Misbehaviour,
+    /// What becomes of sequences, where somebody wants to know.
+    watch: Option<Watch>,
     /// A request's reply is what the caller knows it by.
     scheduler: Scheduler<Ticket<usize>>,
     instances: Vec<Instance>,
@@ -139,6 +142,7 @@ impl Blueprint {
             scheduler: Scheduler::new(spec.settings.clone(), Arc::clone(&faults)),
             instances: (0..spec.settings.instances).map(instance).collect(),
             misbehaviour: Misbehaviour::new(Arc::clone(&faults)),
+            watch: None,
             executing: BTreeMap::new(),
             held_up: BTreeSet::new(),
             nearly_over: BTreeMap::new(),
@@ -159,6 +163,17 @@ impl Simulated {
             Fault::ModelError | Fault::CutIds | Fault::FoldIds | Fault::FoldTexts => true,
             _ => matches!(fault.group(), "state" | "control" | "scheduling"),
         }
+    }
+
+    /// Notes from now on which transitions follow each other. Each request needs a name of its own until it is answered.
+    pub fn watch(&mut self) {
+        self.scheduler.watch();
+        self.watch = Some(Watch::default());
+    }
+
+    /// The transitions that followed each other since it is watched.
+    pub fn transitions(&self) -> Transitions {
+        self.watch.as_ref().map(Watch::transitions).unwrap_or_default()
     }
 
     /// How often a planted fault was committed.
@@ -220,8 +235,16 @@ impl Simulated {
         request.end |= self.spec.is_iterative;
         request.id = self.misbehaviour.fold(request.id);
         let id = request.id.clone();
-        let rejected = self.scheduler.enqueue(request, now).err()?;
-        Some(Err(rejected.status(&self.spec.config.name, &id).into()))
+        let Some(watch) = &mut self.watch else {
+            let rejected = self.scheduler.enqueue(request, now).err()?;
+            return Some(Err(rejected.status(&self.spec.config.name, &id).into()));
+        };
+        let before = watch.before(&id, &self.scheduler);
+        let (name, flags) = (request.payload.reply, Flags::of(request.start, request.end));
+        let cancelled = Arc::clone(&request.cancelled);
+        let queued = self.scheduler.enqueue(request, now);
+        watch.arrived(before, flags, (name, &id, cancelled), queued);
+        Some(Err(queued.err()?.status(&self.spec.config.name, &id).into()))
     }
 
     /// Some requests were cancelled.
@@ -230,6 +253,9 @@ impl Simulated {
             self.scheduler.cancelled_late();
         } else {
             self.scheduler.cancelled();
+        }
+        if let Some(watch) = &mut self.watch {
+            watch.cancelled(&self.scheduler);
         }
     }
 
@@ -254,6 +280,14 @@ impl Simulated {
         }
         let mut events = std::mem::take(&mut self.events);
         self.scheduler.advance(now, &mut events);
+        if let Some(watch) = &mut self.watch {
+            for (id, seat, crowd) in self.scheduler.reaped() {
+                watch.reaped(&id, seat, crowd);
+            }
+            for event in &events {
+                watch.sees(event);
+            }
+        }
         for event in events.drain(..) {
             match event {
                 Event::Execute { instance, batch } => {
@@ -277,6 +311,9 @@ impl Simulated {
 
     fn execute(&mut self, instance: u32, batch: Batch<Ticket<usize>>, now: Moment, answers: &mut Vec<(usize, Answer)>) {
         for Executed { request, outcome, .. } in self.instances[instance as usize].execute(batch) {
+            if let Some(watch) = &mut self.watch {
+                watch.answered(request.payload.reply);
+            }
             let spoiled = self.faults.happens(Fault::ModelError).then(model_error);
             let responses = spoiled.map_or(outcome, Err);
             let responses = responses.map(|all| all.into_iter().map(outputs).collect());

@@ -68,6 +68,11 @@ impl Seed {
         self.keyed(b"simulation", 0)
     }
 
+    /// What decides the runs of a search.
+    pub fn of_search(self) -> ChaCha8Rng {
+        self.keyed(b"search", 0)
+    }
+
     fn keyed(self, purpose: &[u8], stream: u64) -> ChaCha8Rng {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&self.0.to_le_bytes());

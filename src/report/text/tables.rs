@@ -199,8 +199,8 @@ pub(super) fn write_resources(summary: &Summary, extent: Extent, out: &mut impl 
     if result.tally.not_good() > 0 {
         parts.push(format!("goodput {:.0}/s", summary.goodput_per_second()));
     }
-    // What the client took is in the last line of a history alone.
-    if result.end != End::CutOff {
+    // What the client took is in the last line of a history alone, and nowhere for a simulated run.
+    if result.end != End::CutOff && result.cpu_us > 0 {
         let who = if summary.embedded.is_some() { "client and server" } else { "client" };
         let (cpu, memory) = (summary.client_cpu_us_per_request(), memory(&result.memory, extent));
         parts.push(format!("{who}: {cpu:.0} µs CPU per request, {memory}"));

@@ -21,9 +21,13 @@ use std::{
 };
 
 use instance::Instance;
-use seats::{Seat, Seats};
+use seats::Seats;
+pub(crate) use seats::{Place, Seat};
 
-use super::fault::{Fault, Faults};
+use super::{
+    fault::{Fault, Faults},
+    transitions::Crowd,
+};
 
 /// A time, since whenever the caller began to count.
 pub(crate) type Moment = Duration;
@@ -247,8 +251,8 @@ impl<T> Scheduler<T> {
     }
 
     /// Takes a request in. What follows from it comes out of the next [`Self::advance`].
-    /// One that is rejected at once is in no statistics.
-    pub(crate) fn enqueue(&mut self, mut request: Request<T>, now: Moment) -> Result<(), Rejection> {
+    /// One that is rejected at once is in no statistics. Returns the slot in which it is queued, or none where that is the backlog.
+    pub(crate) fn enqueue(&mut self, mut request: Request<T>, now: Moment) -> Result<Option<Seat>, Rejection> {
         if let Some(rejection) = self.rejection(&request) {
             if rejection == Rejection::BatchSize {
                 let reaped = self.seats.rejected(&request);
@@ -260,10 +264,10 @@ impl<T> Scheduler<T> {
         request.goes_on = request.end && self.faults.happens(Fault::LoseEnd);
         let Some(seat) = self.seats.take(&request) else {
             self.seats.queue_in_backlog(request);
-            return Ok(());
+            return Ok(None);
         };
         push_step(self.instances[seat.instance as usize].lane(seat.slot), request, &self.faults);
-        Ok(())
+        Ok(Some(seat))
     }
 
     fn rejection(&self, request: &Request<T>) -> Option<Rejection> {
@@ -401,6 +405,26 @@ impl<T> Scheduler<T> {
     /// Whether a step without START would be accepted.
     pub(crate) fn is_live(&self, id: &SequenceId) -> bool {
         self.seats.live.contains_key(id)
+    }
+
+    /// Where a live sequence is.
+    pub(crate) fn place(&self, id: &SequenceId) -> Option<Place> {
+        self.seats.place(id)
+    }
+
+    /// How crowded it is.
+    pub(crate) fn crowd(&self) -> Crowd {
+        self.seats.crowd()
+    }
+
+    /// Remembers from now on whom the idle limit ends.
+    pub(crate) fn watch(&mut self) {
+        self.seats.reaped = Some(Vec::new());
+    }
+
+    /// Whom the idle limit ended since it was asked last, with the slot, and how crowded it was then.
+    pub(crate) fn reaped(&mut self) -> Vec<(SequenceId, Seat, Crowd)> {
+        self.seats.reaped.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Whether nothing is queued; what is executing does not count.

@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::{Event, Item, Lane, Moment, Rejection, Request, SequenceId};
-use crate::fault::{Fault, Faults};
+use crate::{
+    fault::{Fault, Faults},
+    transitions::Crowd,
+};
 
 /// How soon a sequence that is past its idle limit and still in the backlog is looked at again.
 const BACKLOG_LOOK: Duration = Duration::from_millis(50);
@@ -15,15 +18,15 @@ const BACKLOG_LOOK: Duration = Duration::from_millis(50);
 /// The part of the idle limit after which the fault of reaping too early does.
 const EARLY: u32 = 10;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seat {
-    pub(super) slot: u32,
-    pub(super) instance: u32,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Seat {
+    pub(crate) slot: u32,
+    pub(crate) instance: u32,
 }
 
 /// Where a live sequence is.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(crate) enum Place {
     Seat(Seat),
     /// The queue with this number.
     Backlog(u64),
@@ -76,6 +79,8 @@ pub(super) struct Seats<T> {
     cancelled: Vec<Request<T>>,
     /// A fault made the reaper hang, and with it everything.
     pub(super) stuck: bool,
+    /// Whom the idle limit ended since it was asked last, where somebody watches.
+    pub(super) reaped: Option<Vec<(SequenceId, Seat, Crowd)>>,
 }
 
 impl<T> Seats<T> {
@@ -95,6 +100,7 @@ impl<T> Seats<T> {
             cancelled_late: false,
             cancelled: Vec::new(),
             stuck: false,
+            reaped: None,
         };
         // As with the real server, the last instance's slots come first.
         for instance in (0..instances).rev() {
@@ -314,13 +320,33 @@ impl<T> Seats<T> {
                     let stays = self.faults.happens(Fault::NeverReap)
                         || (live.disconnected && self.faults.happens(Fault::LeakSlotAtDisconnect));
                     if !stays {
+                        let crowd = self.crowd();
                         self.live.remove(&id);
                         reaped.push(seat);
+                        if let Some(watched) = &mut self.reaped {
+                            watched.push((id, seat, crowd));
+                        }
                     }
                 }
             }
         }
         reaped
+    }
+
+    /// Where a live sequence is.
+    pub(super) fn place(&self, id: &SequenceId) -> Option<Place> {
+        self.live.get(id).map(|live| live.place)
+    }
+
+    /// How crowded it is.
+    pub(super) fn crowd(&self) -> Crowd {
+        if !self.backlog.is_empty() {
+            Crowd::Waiting
+        } else if self.free.is_empty() {
+            Crowd::Full
+        } else {
+            Crowd::Room
+        }
     }
 
     /// The sequences that have a slot of an instance, with it.

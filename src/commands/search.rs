@@ -1,0 +1,194 @@
+//! `sequence-stress search`: simulated runs that are drawn, each with what the ones before it have reached in mind.
+
+use std::{
+    io::Write as _,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use super::{
+    Failure, WRONG_INPUT,
+    output::{Files, ResultFile, check_different, print, print_beside, say_error},
+    seed_from_the_clock,
+    simulate::{embedded, interruptible},
+};
+use crate::{
+    cli::{FileArgs, ResultArgs, SearchArgs, quoted},
+    report::{Extent, Pictured, Summary, counted, write_text},
+    search::{Recipe, Search},
+    simulate::Plan,
+};
+use workload::seed::Seed;
+
+/// What the runs of this search came to.
+#[derive(Default)]
+struct Findings {
+    runs: u64,
+    violating: u64,
+    first: Option<Violating>,
+    requests: u64,
+}
+
+/// A run with a violation.
+struct Violating {
+    run: u64,
+    recipe: Recipe,
+    seed: Seed,
+}
+
+/// Draws runs and holds them, and returns the exit code.
+pub(super) fn search(args: &SearchArgs) -> Result<u8, Failure> {
+    if let Some(planted) = args.fault.iter().find(|planted| !Plan::commits(planted.fault)) {
+        return Err(Failure::wrong_input(format!(
+            "the fault '{}' is none that a simulated server commits: plant it in a run (--embedded)",
+            planted.fault
+        )));
+    }
+    let files = FileArgs { results: ResultArgs::default(), failure: args.failure.clone() };
+    check_different(args.corpus.iter().map(|path| ("corpus", path.as_path())).chain(files.named()))
+        .map_err(Failure::wrong_input)?;
+    let failure = Files::check(&files).map_err(Failure::wrong_input)?;
+    let seed = Seed(args.random_seed.unwrap_or_else(seed_from_the_clock));
+    let mut search = Search::new(seed);
+    let corpus = args.corpus.as_deref().map(|path| opened(path, &mut search)).transpose()?;
+    let saw_violation = Arc::<AtomicBool>::default();
+    interruptible(Arc::clone(&saw_violation), move |interrupted| {
+        if !args.quiet {
+            print(|out| {
+                writeln!(out, "search with seed {seed}: {}", counted(args.runs.get(), "run"))?;
+                writeln!(
+                    out,
+                    "{:>8} {:>12} {:>8} {:>16} {:>18}",
+                    "runs", "requests", "pairs", "new in next run", "unseen, at least"
+                )
+            });
+        }
+        let result = hold(args, seed, &mut search, interrupted, &saw_violation)?;
+        let code = conclude(args, seed, &search, (&result, interrupted.load(Relaxed)), &failure)?;
+        let Some(Err(problem)) = corpus.map(|file| file.write(&search.to_json())) else { return Ok(code) };
+        say_error(&problem);
+        // What was found counts for more than a file that cannot be written.
+        Ok(if code == 1 { code } else { WRONG_INPUT })
+    })
+}
+
+/// Takes in what a file has learnt, if it is there, and makes sure that it can be written.
+fn opened(path: &Path, search: &mut Search) -> Result<ResultFile, Failure> {
+    let file = ResultFile::check("corpus", "the corpus", path).map_err(Failure::wrong_input)?;
+    let is_there = std::fs::metadata(path).is_ok_and(|its| its.is_file() && its.len() > 0);
+    if is_there {
+        let cannot = |why: String| {
+            Failure::wrong_input(format!("cannot go on from '{}': {why}; name another file", path.display()))
+        };
+        let bytes = std::fs::read(path).map_err(|error| cannot(error.to_string()))?;
+        search.take_in(&bytes).map_err(cannot)?;
+    }
+    Ok(file)
+}
+
+fn hold(
+    args: &SearchArgs,
+    seed: Seed,
+    search: &mut Search,
+    interrupted: &AtomicBool,
+    saw_violation: &AtomicBool,
+) -> Result<Findings, Failure> {
+    let mut result = Findings::default();
+    while result.runs < args.runs.get() && !interrupted.load(Relaxed) {
+        let recipe = search.draw();
+        let drawn = format!("run {} of the search cannot be held", result.runs + 1);
+        let cannot = |why: String| Failure::could_not_test(format!("{drawn}: {why}"));
+        let scenario = recipe.scenario().map_err(|error| cannot(error.to_string()))?;
+        let plan = Plan::new(scenario, recipe.server(args.fault.clone())).map_err(cannot)?.watched();
+        let of_run = Seed(seed.0.wrapping_add(search.estimate().runs));
+        let Some(held) = plan.hold_unless(interrupted, of_run, false) else { break };
+        result.runs += 1;
+        result.requests += held.requests;
+        if !held.tally.violations.is_empty() {
+            result.violating += 1;
+            saw_violation.store(true, Relaxed);
+            let recipe = recipe.clone();
+            result.first.get_or_insert(Violating { run: result.runs, recipe, seed: of_run });
+        }
+        search.learn(recipe, &held.transitions);
+        let is_last = result.runs == args.runs.get() || (args.fail_fast && result.violating > 0);
+        if !args.quiet && (result.runs.is_power_of_two() || is_last) {
+            write_row(search, result.requests);
+        }
+        if is_last {
+            break;
+        }
+    }
+    Ok(result)
+}
+
+fn write_row(search: &Search, requests: u64) {
+    let estimate = search.estimate();
+    let (new, unseen) = (estimate.new_in_next().unwrap_or_default(), estimate.unseen_at_least().unwrap_or_default());
+    print(|out| {
+        writeln!(out, "{:>8} {requests:>12} {:>8} {new:>16.2} {unseen:>18.0}", estimate.runs, estimate.reached)
+    });
+}
+
+/// Shows what was found, and returns the exit code.
+fn conclude(
+    args: &SearchArgs,
+    seed: Seed,
+    search: &Search,
+    (result, is_interrupted): (&Findings, bool),
+    failure: &Files,
+) -> Result<u8, Failure> {
+    match &result.first {
+        Some(violating) => {
+            let summary = explained(args, seed, violating).map_err(Failure::could_not_test)?;
+            print(|out| {
+                writeln!(out, "\nRun {} of the search:", violating.run)?;
+                write_text(&summary, if args.quiet { Extent::Short } else { Extent::Usual }, out)
+            });
+            let server = violating.recipe.server(args.fault.clone());
+            failure.write(&summary, &Pictured::default(), Some(&server), args.quiet);
+        }
+        None => failure.leave(),
+    }
+    let runs = counted(result.runs, "run");
+    let pairs = counted(search.estimate().reached, "pair");
+    print(|out| match result.violating {
+        0 if is_interrupted => {
+            writeln!(out, "UNKNOWN: interrupted; {runs} had no violation; {pairs} of transitions reached")
+        }
+        0 => writeln!(out, "VALID: {runs}, no violation; {pairs} of transitions reached"),
+        violating => writeln!(out, "INVALID: {violating} of {runs} have violations; {pairs} of transitions reached"),
+    });
+    print_beside(|out| writeln!(out, "{} sent", counted(result.requests, "request")));
+    Ok(match result.violating {
+        0 if is_interrupted => 3,
+        0 => 0,
+        _ => 1,
+    })
+}
+
+/// A run once more, with all that happened, judged and explained as a history is.
+fn explained(args: &SearchArgs, seed: Seed, violating: &Violating) -> Result<Summary, String> {
+    let Violating { run, recipe, seed: of_run } = violating;
+    let scenario = recipe.scenario().map_err(|error| error.to_string())?;
+    let server = recipe.server(args.fault.clone());
+    let plan = Plan::new(scenario, server.clone())?;
+    let faults = args.fault.iter().map(|planted| format!(" --fault {planted}"));
+    let corpus =
+        args.corpus.iter().map(|path| format!(" --corpus {} (as it was before)", quoted(&path.display().to_string())));
+    let more: String = faults.chain(corpus).collect();
+    let replay = format!("sequence-stress search -r {seed} --runs {run}{more}");
+    let name = "search";
+    let (checked, held) = plan.explain(*of_run, (name, &replay), server)?;
+    Ok(Summary {
+        scenario: checked.header.scenario.clone(),
+        scenario_name: name.to_owned(),
+        seed: *of_run,
+        replay,
+        embedded: Some(embedded(&plan, &held)),
+        result: checked.result,
+    })
+}
