@@ -20,6 +20,8 @@ use workload::seed::Seed;
 const ANEW: f64 = 0.2;
 /// The most runs to go on from; the one that reached the least of its own leaves first.
 const CORPUS_MAX: usize = 1000;
+/// More runs than anybody has.
+const RUNS_MAX: u64 = 1 << 50;
 /// Of the file with what was learnt.
 const FORM: u32 = 1;
 
@@ -116,7 +118,12 @@ impl Search {
         if learnt.form != FORM {
             return Err(format!("it has form {}, and this version reads form {FORM}", learnt.form));
         }
+        let pairs = learnt.reached.len();
+        let is_count = |times: &u64| *times > 0 && *times <= learnt.runs;
         self.reached = learnt.reached.into_iter().collect();
+        if learnt.runs > RUNS_MAX || self.reached.len() < pairs || !self.reached.values().all(is_count) {
+            return Err("its counts cannot be".to_owned());
+        }
         let is_known = |pair: &Pair| self.reached.contains_key(pair);
         if learnt.corpus.iter().any(|kept| kept.pairs.is_empty() || !kept.pairs.iter().all(is_known)) {
             return Err("it has a run without what the run reached".to_owned());
@@ -125,6 +132,7 @@ impl Search {
             return Err("it has a run that no search draws".to_owned());
         }
         (self.corpus, self.runs) = (learnt.corpus, learnt.runs);
+        self.corpus.truncate(CORPUS_MAX);
         Ok(())
     }
 

@@ -52,8 +52,8 @@ MODELS = {"lose-end": "oldest_sequence_int32", "lose-final-mark": "decoupled_seq
 # The tool asks each second whether the model is ready, so its run has to last.
 ITERATIONS = {"say-not-ready": 150}
 
-# What a client said in one run, and how often a message was changed.
-Outcome = collections.namedtuple("Outcome", "says times")
+# What a client said in one run, how often a message was changed, and how often one could have been.
+Outcome = collections.namedtuple("Outcome", "says times chances")
 
 
 def mutations():
@@ -81,6 +81,7 @@ class Proxy:
         self.command = list(map(str, words))
 
     def __enter__(self):
+        self.counts.unlink(missing_ok=True)
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=server.prepare_child)
         for line in self.process.stdout:
             if match := re.search(r"clients connect to (\S+)", line):
@@ -97,9 +98,11 @@ class Proxy:
             self.process.communicate()
 
     def happened(self):
-        """How often a message was changed; only after the end."""
+        """How often a message was changed, and how often one could have been; only after the end."""
+        if not self.counts.exists():
+            raise BenchError("the proxy did not say what it changed")
         (of,) = json.loads(self.counts.read_text())["mutations"]
-        return of["times"]
+        return of["times"], of["chances"]
 
 
 class Clients:
@@ -122,7 +125,7 @@ class Clients:
         with Reference(self.binary, repository=repository) as reference:
             with Proxy(self.binary, reference.endpoint, planted, self.counts, seed) as proxy:
                 says = self.heard(client, proxy.endpoint, model, mutation, seed)
-            return Outcome(says, proxy.happened() if planted else 0)
+            return Outcome(says, *(proxy.happened() if planted else (0, 0)))
 
     def heard(self, client, endpoint, model, mutation, seed):
         if client == OURS:
@@ -134,7 +137,8 @@ class Clients:
         words = [self.binary, "-t", CONCURRENCY, "-i", iterations, "-r", seed, "-u", endpoint, "-m", model, "--scenario", self.scenario]
         ran = run(OURS, [*words, "--json", self.result, "-q"], self.log, 10 * self.options.time_limit, codes=range(6))
         if not self.result.exists():
-            return f"exit code {ran.code} before the run: “{shortened(ran.output.strip().splitlines()[-1].removeprefix('sequence-stress: '))}”"
+            last = (ran.output.strip().splitlines() or ["nothing"])[-1]
+            return f"exit code {ran.code} before the run: “{shortened(last.removeprefix('sequence-stress: '))}”"
         return told(json.loads(self.result.read_text()))
 
     def analyzers(self, endpoint, model, limit):
@@ -189,11 +193,16 @@ def planted_at(mutation, when, client, seed):
     return f"{mutation}:once@{first[client == ANALYZER] + apart * (seed - 1)}" if when == ONCE else mutation
 
 
+def in_run(outcome):
+    """What a client said, where a message was changed."""
+    if outcome.times:
+        return outcome.says
+    return "not reached" if outcome.chances else "no chance"
+
+
 def cell(outcomes):
     """What the runs of one cell came to: each outcome, with its number where there are several."""
-    if not any(outcome.times for outcome in outcomes):
-        return "no chance"
-    counts = collections.Counter(outcome.says for outcome in outcomes)
+    counts = collections.Counter(in_run(outcome) for outcome in outcomes)
     if len(counts) == 1:
         return next(iter(counts))
     return "; ".join(f"{count} of {len(outcomes)}: {says}" for says, count in counts.most_common())

@@ -73,10 +73,11 @@ class Mutations(InAFolder):
         )
 
     def test_runs_that_differ_are_counted(self):
-        of = [mutations.Outcome("nothing", 1), mutations.Outcome("`lost`", 1), mutations.Outcome("`lost`", 1)]
+        of = [mutations.Outcome("nothing", 1, 9), mutations.Outcome("`lost`", 1, 9), mutations.Outcome("`lost`", 1, 9)]
         self.assertEqual(mutations.cell(of), "2 of 3: `lost`; 1 of 3: nothing")
         self.assertEqual(mutations.cell(of[1:]), "`lost`")
-        self.assertEqual(mutations.cell([mutations.Outcome("nothing", 0)]), "no chance")
+        unchanged = [mutations.Outcome("nothing", 0, 0), mutations.Outcome("nothing", 0, 9)]
+        self.assertEqual(mutations.cell([*of[1:], *unchanged]), "2 of 4: `lost`; 1 of 4: no chance; 1 of 4: not reached")
 
     def test_perf_analyzer_is_told_the_sums(self):
         told = mutations.expected()

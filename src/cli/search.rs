@@ -16,7 +16,8 @@ Exit codes:
   0  no run has a violation
   1  violations found
   2  the command line or a file is wrong
-  3  interrupted before a violation was found";
+  3  interrupted before a violation was found
+  4  a run could not be held";
 
 /// What to search with.
 #[derive(Clone, Debug, Args)]

@@ -66,12 +66,18 @@ pub(super) fn search(args: &SearchArgs) -> Result<u8, Failure> {
                 )
             });
         }
-        let result = hold(args, seed, &mut search, interrupted, &saw_violation)?;
+        let (result, problem) = hold(args, seed, &mut search, interrupted, &saw_violation);
+        let written = corpus.map(|file| file.write(&search.to_json()));
         let code = conclude(args, seed, &search, (&result, interrupted.load(Relaxed)), &failure)?;
-        let Some(Err(problem)) = corpus.map(|file| file.write(&search.to_json())) else { return Ok(code) };
-        say_error(&problem);
-        // What was found counts for more than a file that cannot be written.
-        Ok(if code == 1 { code } else { WRONG_INPUT })
+        if let Some(Err(problem)) = &written {
+            say_error(problem);
+        }
+        // What was found counts for more than a file that cannot be written, or a run that cannot be held.
+        match problem {
+            _ if code == 1 => Ok(code),
+            Some(problem) => Err(problem),
+            None => Ok(if matches!(written, Some(Err(_))) { WRONG_INPUT } else { code }),
+        }
     })
 }
 
@@ -95,14 +101,17 @@ fn hold(
     search: &mut Search,
     interrupted: &AtomicBool,
     saw_violation: &AtomicBool,
-) -> Result<Findings, Failure> {
+) -> (Findings, Option<Failure>) {
     let mut result = Findings::default();
     while result.runs < args.runs.get() && !interrupted.load(Relaxed) {
         let recipe = search.draw();
         let drawn = format!("run {} of the search cannot be held", result.runs + 1);
         let cannot = |why: String| Failure::could_not_test(format!("{drawn}: {why}"));
-        let scenario = recipe.scenario().map_err(|error| cannot(error.to_string()))?;
-        let plan = Plan::new(scenario, recipe.server(args.fault.clone())).map_err(cannot)?.watched();
+        let plan = recipe.scenario().map_err(|error| error.to_string());
+        let plan = match plan.and_then(|scenario| Plan::new(scenario, recipe.server(args.fault.clone()))) {
+            Ok(plan) => plan.watched(),
+            Err(why) => return (result, Some(cannot(why))),
+        };
         let of_run = Seed(seed.0.wrapping_add(search.estimate().runs));
         let Some(held) = plan.hold_unless(interrupted, of_run, false) else { break };
         result.runs += 1;
@@ -110,6 +119,10 @@ fn hold(
         if !held.tally.violations.is_empty() {
             result.violating += 1;
             saw_violation.store(true, Relaxed);
+            if !args.quiet {
+                let kinds: Vec<_> = held.tally.violations.keys().map(ToString::to_string).collect();
+                print(|out| writeln!(out, "run {}: {}", result.runs, kinds.join(", ")));
+            }
             let recipe = recipe.clone();
             result.first.get_or_insert(Violating { run: result.runs, recipe, seed: of_run });
         }
@@ -122,7 +135,7 @@ fn hold(
             break;
         }
     }
-    Ok(result)
+    (result, None)
 }
 
 fn write_row(search: &Search, requests: u64) {
@@ -151,16 +164,19 @@ fn conclude(
             let server = violating.recipe.server(args.fault.clone());
             failure.write(&summary, &Pictured::default(), Some(&server), args.quiet);
         }
-        None => failure.leave(),
+        None => failure.leave_failure(),
     }
     let runs = counted(result.runs, "run");
     let pairs = counted(search.estimate().reached, "pair");
     print(|out| match result.violating {
         0 if is_interrupted => {
-            writeln!(out, "UNKNOWN: interrupted; {runs} had no violation; {pairs} of transitions reached")
+            writeln!(out, "UNKNOWN: interrupted; {runs} had no violation; {pairs} of transitions reached (seed {seed})")
         }
-        0 => writeln!(out, "VALID: {runs}, no violation; {pairs} of transitions reached"),
-        violating => writeln!(out, "INVALID: {violating} of {runs} have violations; {pairs} of transitions reached"),
+        0 => writeln!(out, "VALID: {runs}, no violation; {pairs} of transitions reached (seed {seed})"),
+        violating => writeln!(
+            out,
+            "INVALID: {violating} of {runs} have violations; {pairs} of transitions reached (seed {seed})"
+        ),
     });
     print_beside(|out| writeln!(out, "{} sent", counted(result.requests, "request")));
     Ok(match result.violating {
@@ -176,11 +192,13 @@ fn explained(args: &SearchArgs, seed: Seed, violating: &Violating) -> Result<Sum
     let scenario = recipe.scenario().map_err(|error| error.to_string())?;
     let server = recipe.server(args.fault.clone());
     let plan = Plan::new(scenario, server.clone())?;
-    let faults = args.fault.iter().map(|planted| format!(" --fault {planted}"));
-    let corpus =
-        args.corpus.iter().map(|path| format!(" --corpus {} (as it was before)", quoted(&path.display().to_string())));
-    let more: String = faults.chain(corpus).collect();
-    let replay = format!("sequence-stress search -r {seed} --runs {run}{more}");
+    let faults: Vec<_> = args.fault.iter().map(|planted| format!(" --fault {planted}")).collect();
+    let replay = match (&args.corpus, &args.failure) {
+        (None, _) => format!("sequence-stress search -r {seed} --runs {run}{}", faults.concat()),
+        // The corpus is another one by now.
+        (Some(_), Some(file)) => format!("sequence-stress replay {}", quoted(&file.display().to_string())),
+        (Some(_), None) => "add --failure FILE to a search with a corpus".to_owned(),
+    };
     let name = "search";
     let (checked, held) = plan.explain(*of_run, (name, &replay), server)?;
     Ok(Summary {

@@ -34,12 +34,12 @@ use workload::{
 pub(super) fn simulate(args: &SimulateArgs) -> Result<u8, Failure> {
     let outputs = outputs(args).map_err(Failure::wrong_input)?;
     let plans = plans(args)?;
-    if !args.quiet {
-        let of = counted(plans.len() as u64, "scenario");
-        print_beside(|out| writeln!(out, "simulating seeds {} of {of}, {} at a time", args.seeds, jobs(args)));
-    }
     let saw_violation = Arc::<AtomicBool>::default();
     interruptible(Arc::clone(&saw_violation), |interrupted| {
+        if !args.quiet {
+            let of = counted(plans.len() as u64, "scenario");
+            print_beside(|out| writeln!(out, "simulating seeds {} of {of}, {} at a time", args.seeds, jobs(args)));
+        }
         let result = work(args, &plans, interrupted, &saw_violation);
         conclude(args, &plans, &result, outputs)
     })
@@ -193,7 +193,7 @@ fn conclude(
         });
         failure.write(&summary, &Pictured::default(), Some(&args.server_setup(Seed(seed))), args.quiet);
     } else {
-        failure.leave();
+        failure.leave_failure();
     }
     print(|out| result.write_verdict(out));
     if let Some(Err(problem)) = json.map(|file| file.write(&result.to_json())) {

@@ -29,6 +29,11 @@ const IDLE: [u64; 4] = [60, 150, 400, 1000];
 /// Weights of patterns; most are drawn in some runs and not at all in others.
 const WEIGHTS: [u32; 3] = [1, 3, 9];
 const PATTERNS: RangeInclusive<usize> = 1..=5;
+const LONGEST: [u32; 6] = [1, 2, 3, 6, 12, 30];
+/// The most steps without a response; none where there is no limit.
+const WINDOWS: [Option<u32>; 4] = [None, None, Some(1), Some(2)];
+/// The longest pause of steps and iterations, in ms.
+const PAUSE_MAX: u64 = 1500;
 /// Genes that change at a time.
 const CHANGES: RangeInclusive<u32> = 1..=3;
 
@@ -100,7 +105,8 @@ impl Recipe {
     pub(super) fn is_drawable(&self) -> bool {
         let has_server = INSTANCES.contains(&self.instances) && BATCH.contains(&self.batch);
         let has_times = EXECUTION.contains(&self.execution_ms) && IDLE.contains(&self.idle_ms);
-        has_server && has_times && GROUPS.contains(&self.groups.len()) && self.scenario().is_ok()
+        let has_groups = GROUPS.contains(&self.groups.len()) && self.groups.iter().all(Group::is_drawable);
+        has_server && has_times && has_groups && self.scenario().is_ok()
     }
 
     /// The scenario as a file has it.
@@ -138,12 +144,17 @@ impl Recipe {
     }
 }
 
+/// Whether a simulated client can send a pattern.
+fn can_be_sent(pattern: Pattern, is_unary: bool) -> bool {
+    let needs_stream = pattern.has(Trait::Streams);
+    !pattern.has(Trait::IsKilled) && (!is_unary || !needs_stream)
+}
+
 impl Group {
     fn drawn(random: &mut ChaCha8Rng, idle_ms: u64) -> Self {
         let is_unary = random.random_bool(0.2);
-        let cannot_be = |pattern: Pattern| pattern.has(Trait::IsKilled) || (is_unary && pattern.has(Trait::Streams));
         let count = random.random_range(PATTERNS);
-        let drawn = Pattern::ALL.into_iter().filter(|pattern| !cannot_be(*pattern)).sample(random, count);
+        let drawn = Pattern::ALL.into_iter().filter(|pattern| can_be_sent(*pattern, is_unary)).sample(random, count);
         let weight = |pattern, random: &mut ChaCha8Rng| (pattern, *WEIGHTS.choose(random).expect("there are some"));
         let patterns = drawn.into_iter().map(|pattern| weight(pattern, random)).collect();
         let pause = |random: &mut ChaCha8Rng| match random.random_range(0..6) {
@@ -156,13 +167,23 @@ impl Group {
             common: random.random_range(COMMON),
             rare: random.random_range(RARE),
             patterns,
-            longest: *[1, 2, 3, 6, 12, 30].choose(random).expect("there are some"),
-            window: *[None, None, Some(1), Some(2)].choose(random).expect("there are some"),
+            longest: *LONGEST.choose(random).expect("there are some"),
+            window: *WINDOWS.choose(random).expect("there are some"),
             is_unary,
             is_pipelined: random.random_bool(0.7),
             keeps_streams: random.random_bool(0.3),
             think: [pause(random), pause(random)],
         }
+    }
+
+    /// Whether a search may come to it.
+    fn is_drawable(&self) -> bool {
+        let Self { workers, common, rare, patterns, longest, window, think, is_unary, .. } = self;
+        let has_size = WORKERS.contains(workers) && COMMON.contains(common) && RARE.contains(rare);
+        let has_patterns = PATTERNS.contains(&patterns.len())
+            && patterns.iter().all(|(pattern, weight)| can_be_sent(*pattern, *is_unary) && WEIGHTS.contains(weight));
+        let has_times = think.iter().all(|pause| *pause <= PAUSE_MAX);
+        has_size && has_patterns && has_times && LONGEST.contains(longest) && WINDOWS.contains(window)
     }
 
     /// Takes one gene of another one.

@@ -84,6 +84,9 @@ fn a_search_goes_on_from_what_another_one_learnt() {
         ("{}".to_owned(), "it is no corpus"),
         (text.replacen("\"form\":1", "\"form\":7", 1), "it has form 7"),
         (text.replacen("\"batch\":", "\"batch\":7", 1), "no search draws"),
+        (text.replacen("\"workers\":", "\"workers\":7", 1), "no search draws"),
+        (text.replacen("\"runs\":5", "\"runs\":18446744073709551615", 1), "its counts cannot be"),
+        (text.replacen("\"runs\":5", "\"runs\":0", 1), "its counts cannot be"),
     ] {
         let why = Search::new(Seed(2)).take_in(bad.as_bytes()).expect_err("it is bad");
         assert!(why.contains(says), "{why}");

@@ -30,13 +30,13 @@ pub enum State {
     Backlog,
     /// It has a slot, and steps are queued there.
     Queued,
-    /// It has a slot, and a step is executed.
+    /// It has a slot, and a step of this ID is executed.
     Executing,
     /// It has a slot, and all its steps are answered.
     Open,
 }
 
-/// How many of the other sequences there are.
+/// How many slots are free, and whether a sequence waits for one; the sequence itself counts, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Crowd {
     /// A slot is free.
@@ -201,6 +201,9 @@ impl Watch {
             Err(_) => Fate::Refused,
         };
         let seat = queued.ok().flatten();
+        if let Some(seat) = seat.filter(|_| !matches!(state, State::Free | State::Ending)) {
+            self.seated(id, seat);
+        }
         if queued.is_ok() {
             let standing = self.sequences.entry(id.clone()).or_default();
             standing.queued += 1;
@@ -234,10 +237,20 @@ impl Watch {
     fn begins(&mut self, name: usize, seat: Seat) {
         let Some(asked) = self.requests.get_mut(&name) else { return };
         asked.is_executed = true;
-        if let Some(standing) = self.sequences.get_mut(&asked.id) {
+        let id = asked.id.clone();
+        self.seated(&id, seat);
+        if let Some(standing) = self.sequences.get_mut(&id) {
             standing.queued -= 1;
             standing.executed += 1;
-            standing.seat = Some(seat);
+        }
+    }
+
+    /// A sequence is seen to have a slot. Where it came from the backlog, what happened to it there is what happens in the slot next.
+    fn seated(&mut self, id: &SequenceId, seat: Seat) {
+        let standing = self.sequences.entry(id.clone()).or_default();
+        let is_from_backlog = standing.seat.replace(seat).is_none();
+        if let Some(last) = standing.last.filter(|_| is_from_backlog) {
+            self.note_in(seat, last);
         }
     }
 
@@ -254,7 +267,10 @@ impl Watch {
     fn expired(&mut self, name: usize) {
         if let Some(id) = self.requests.get(&name).map(|asked| asked.id.clone()) {
             let transition = Transition { state: State::Backlog, crowd: Crowd::Waiting, happening: Happening::Expiry };
-            self.note(&id, None, transition);
+            // All of its steps are rejected, and it is over once.
+            if self.sequences.get(&id).and_then(|standing| standing.last) != Some(transition) {
+                self.note(&id, None, transition);
+            }
         }
     }
 
@@ -278,7 +294,11 @@ impl Watch {
         }
         for id in ids {
             let (state, crowd) = self.before(&id, scheduler);
-            let seat = self.sequences[&id].seat;
+            let seat = match scheduler.place(&id) {
+                Some(Place::Seat(seat)) => Some(seat),
+                Some(Place::Backlog(_)) => None,
+                None => self.sequences[&id].seat,
+            };
             self.note(&id, seat, Transition { state, crowd, happening: Happening::Cancel });
         }
     }
@@ -300,9 +320,13 @@ impl Watch {
         let first = standing.last.replace(then);
         *self.pairs.entry(Pair { at: At::Id, first, then }).or_default() += 1;
         if let Some(seat) = seat {
-            let first = self.slots.insert(seat, then);
-            *self.pairs.entry(Pair { at: At::Slot, first, then }).or_default() += 1;
+            self.note_in(seat, then);
         }
+    }
+
+    fn note_in(&mut self, seat: Seat, then: Transition) {
+        let first = self.slots.insert(seat, then);
+        *self.pairs.entry(Pair { at: At::Slot, first, then }).or_default() += 1;
     }
 }
 
