@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 pub use self::{estimate::Estimate, recipe::Recipe};
-use reference::transitions::{Pair, Transitions};
+use reference::transitions::Pair;
 use workload::seed::Seed;
 
 /// How often a run is drawn anew although there are earlier ones to go on from.
@@ -73,16 +73,11 @@ impl Search {
     }
 
     /// Takes what a run reached, and says how many of its pairs no run had reached before.
-    pub fn learn(&mut self, recipe: Recipe, transitions: &Transitions) -> usize {
+    pub fn learn(&mut self, recipe: Recipe, pairs: &BTreeSet<Pair>) -> usize {
         self.runs += 1;
-        let pairs: BTreeSet<_> = transitions.pairs().map(|(pair, _)| pair).collect();
-        let mut new = BTreeSet::new();
+        let new: BTreeSet<_> = pairs.iter().copied().filter(|pair| !self.reached.contains_key(pair)).collect();
         for pair in pairs {
-            let times = self.reached.entry(pair).or_default();
-            if *times == 0 {
-                new.insert(pair);
-            }
-            *times += 1;
+            *self.reached.entry(*pair).or_default() += 1;
         }
         let count = new.len();
         if count > 0 {

@@ -8,6 +8,7 @@ mod world;
 
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeSet,
     mem,
     num::NonZeroU64,
     pin::Pin,
@@ -34,9 +35,9 @@ use crate::{
 };
 use oracle::history::Entry;
 use reference::{
-    Fault, Options, Planted, Server, ServerSetup,
+    Options, Planted, Server, ServerSetup,
     simulated::{Blueprint, Simulated},
-    transitions::Transitions,
+    transitions::Pair,
 };
 use wire::{
     simulation::Simulation,
@@ -87,8 +88,8 @@ pub struct Held {
     pub slots: SlotCheck,
     /// Each planted fault, in the order of the setup.
     pub committed: Vec<Committed>,
-    /// The transitions of the server, where they were wanted.
-    pub transitions: Transitions,
+    /// The transitions of the server that followed each other, where they were wanted.
+    pub pairs: BTreeSet<Pair>,
     /// All that happened, where that was to be kept.
     pub(crate) entries: Vec<Entry>,
     /// How much of that there was no room for.
@@ -104,13 +105,7 @@ impl Plan {
         if let Some(why) = cannot_be_simulated(&scenario) {
             return Err(why);
         }
-        if let Some(planted) = setup.fault.iter().find(|planted| !Simulated::commits(planted.fault)) {
-            return Err(format!(
-                "the fault '{}' is none of the scheduler, the control tensors or the models, which alone are simulated: plant it \
-                 in a run (--embedded)",
-                planted.fault
-            ));
-        }
+        Self::check_faults(&setup.fault)?;
         let server = Blueprint::new(&scenario.target.model, setup.clone())?;
         let faults = setup.fault.clone();
         // What is known of the model is what a run would find out, from a server that is asked over a simulated network.
@@ -129,9 +124,17 @@ impl Plan {
         Ok(Self { scenario, preflight, server, faults, fault_seed: None, watches: false })
     }
 
-    /// Whether a simulated server commits this fault.
-    pub fn commits(fault: Fault) -> bool {
-        Simulated::commits(fault)
+    /// Rejects faults that a simulated server does not commit.
+    ///
+    /// # Errors
+    /// Which fault that is, and what to do, in one line.
+    pub fn check_faults(faults: &[Planted]) -> Result<(), String> {
+        let Some(planted) = faults.iter().find(|planted| !Simulated::commits(planted.fault)) else { return Ok(()) };
+        Err(format!(
+            "the fault '{}' is none of the scheduler, the control tensors or the models, which alone are simulated: plant it \
+             in a run (--embedded)",
+            planted.fault
+        ))
     }
 
     /// The same with a seed of its own for the faults.
@@ -212,11 +215,11 @@ impl Plan {
             return None;
         }
         let world = Rc::into_inner(world).expect("the clients are gone").into_inner();
-        let Concluded { mut tally, entries, left_out, committed, transitions } = world.conclude();
+        let Concluded { mut tally, entries, left_out, committed, pairs } = world.conclude();
         if let Some(violation) = slots.violation(nanos(took)) {
             tally.violation(violation.kind);
         }
-        Some(Held { tally, requests, iterations, took, slots, committed, transitions, entries, left_out })
+        Some(Held { tally, requests, iterations, took, slots, committed, pairs, entries, left_out })
     }
 
     fn count_slots(&self, world: &Rc<RefCell<World<'_>>>, took: Duration, stopped: &AtomicBool) -> SlotCheck {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use reference::{Fault, Planted, ServerSetup, When};
+use reference::{Fault, Planted, ServerSetup, When, simulated::Simulated};
 use sequence_stress::{
     search::{Recipe, Search},
     simulate::Plan,
@@ -34,7 +34,7 @@ enum Way {
 pub(crate) fn table(only: &str, searches: u64, at_a_time: usize) -> String {
     let faults = Fault::ALL
         .into_iter()
-        .filter(|fault| fault.group() == "scheduling" && fault.name().contains(only) && Plan::commits(*fault));
+        .filter(|fault| fault.group() == "scheduling" && fault.name().contains(only) && Simulated::commits(*fault));
     let tried: Vec<_> = faults
         .flat_map(|fault| [Way::Search, Way::Draws, Way::Suite].map(|way| (fault, way)))
         .flat_map(|(fault, way)| (1..=searches).map(move |seed| (fault, way, seed)))
@@ -87,7 +87,7 @@ fn by_search(planted: Planted, seed: u64, way: Way) -> Option<u64> {
         if requests > REQUESTS_MAX {
             break;
         }
-        search.learn(recipe, &held.transitions);
+        search.learn(recipe, &held.pairs);
     }
     None
 }

@@ -31,6 +31,15 @@ SCENARIO = """\
 limits = { lost_after_ms = 3000, quiet_ms = 20 }
 patterns.common = { valid = 6, valid-valid = 2, no-end = 1, after-end = 1 }
 """
+# The mutation of calls needs some, and streams beside them.
+CALLS = "lose-calls"
+SCENARIO_WITH_CALLS = f"""\
+{SCENARIO}
+population = [
+    {{ name = "streams", load = {{ workers = 2, iterations = 60 }} }},
+    {{ name = "calls", load = {{ workers = 2, iterations = 15 }}, sending.transport = "grpc-unary" }},
+]
+"""
 # How long a delayed message is held back. The tool waits for a response as long as a sequence with this load may have to wait for a slot,
 # which is over 8 s.
 HOLD_SECONDS = 20
@@ -112,7 +121,6 @@ class Clients:
         self.options, self.binary, self.log = options, tool(), scratch / "output.log"
         self.result, self.counts = scratch / "result.json", scratch / "counts.json"
         self.scenario, self.data, self.models = scratch / "scenario.toml", scratch / "data.json", scratch / "models"
-        self.scenario.write_text(SCENARIO)
         self.data.write_text(json.dumps(expected()))
         words = [self.binary, "repository", self.models, "--family", "implicit", "--backend", "onnxruntime", "--dtype", "int32"]
         run("repository", words, self.log, options.time_limit)
@@ -129,20 +137,23 @@ class Clients:
 
     def heard(self, client, endpoint, model, mutation, seed):
         if client == OURS:
-            return self.ours(endpoint, model, seed, ITERATIONS.get(mutation, 15))
-        return self.analyzers(endpoint, model, self.options.time_limit + (HOLD_SECONDS if mutation.startswith("delay-") else 0))
+            self.scenario.write_text(SCENARIO_WITH_CALLS if mutation == CALLS else SCENARIO)
+            size = [] if mutation == CALLS else ["-t", CONCURRENCY, "-i", ITERATIONS.get(mutation, 15)]
+            return self.ours(endpoint, model, seed, size)
+        limit = self.options.time_limit + (HOLD_SECONDS if mutation.startswith("delay-") else 0)
+        return self.analyzers(endpoint, model, limit, [] if mutation == CALLS else ["--streaming"])
 
-    def ours(self, endpoint, model, seed, iterations):
+    def ours(self, endpoint, model, seed, size):
         self.result.unlink(missing_ok=True)
-        words = [self.binary, "-t", CONCURRENCY, "-i", iterations, "-r", seed, "-u", endpoint, "-m", model, "--scenario", self.scenario]
+        words = [self.binary, *size, "-r", seed, "-u", endpoint, "-m", model, "--scenario", self.scenario]
         ran = run(OURS, [*words, "--json", self.result, "-q"], self.log, 10 * self.options.time_limit, codes=range(6))
         if not self.result.exists():
             last = (ran.output.strip().splitlines() or ["nothing"])[-1]
             return f"exit code {ran.code} before the run: “{shortened(last.removeprefix('sequence-stress: '))}”"
         return told(json.loads(self.result.read_text()))
 
-    def analyzers(self, endpoint, model, limit):
-        words = [self.analyzer, "-m", model, "-u", endpoint, "-i", "grpc", "--streaming", "--concurrency-range", CONCURRENCY]
+    def analyzers(self, endpoint, model, limit, streaming):
+        words = [self.analyzer, "-m", model, "-u", endpoint, "-i", "grpc", *streaming, "--concurrency-range", CONCURRENCY]
         words += ["--request-count", CONCURRENCY * SEQUENCES * LENGTH, "--sequence-id-range", "1000000000:2000000000"]
         # A count that leaves a sequence open has it end with other steps than those of the file.
         words += ["--input-data", self.data] if model == FIXED else ["--shape", "INPUT:1", "--sequence-length", LENGTH, "--sequence-length-variation", "0"]

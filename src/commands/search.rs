@@ -13,15 +13,19 @@ use super::{
     Failure, WRONG_INPUT,
     output::{Files, ResultFile, check_different, print, print_beside, say_error},
     seed_from_the_clock,
-    simulate::{embedded, interruptible},
+    simulate::{Run, interruptible},
 };
 use crate::{
     cli::{FileArgs, ResultArgs, SearchArgs, quoted},
-    report::{Extent, Pictured, Summary, counted, write_text},
-    search::{Recipe, Search},
+    report::counted,
+    search::Search,
     simulate::Plan,
 };
+use reference::ServerSetup;
 use workload::seed::Seed;
+
+/// More than a search writes that has reached each pair there is.
+const CORPUS_BYTES_MAX: u64 = 256 << 20;
 
 /// What the runs of this search came to.
 #[derive(Default)]
@@ -35,18 +39,14 @@ struct Findings {
 /// A run with a violation.
 struct Violating {
     run: u64,
-    recipe: Recipe,
+    plan: Plan,
     seed: Seed,
+    server: ServerSetup,
 }
 
 /// Draws runs and holds them, and returns the exit code.
 pub(super) fn search(args: &SearchArgs) -> Result<u8, Failure> {
-    if let Some(planted) = args.fault.iter().find(|planted| !Plan::commits(planted.fault)) {
-        return Err(Failure::wrong_input(format!(
-            "the fault '{}' is none that a simulated server commits: plant it in a run (--embedded)",
-            planted.fault
-        )));
-    }
+    Plan::check_faults(&args.fault).map_err(Failure::wrong_input)?;
     let files = FileArgs { results: ResultArgs::default(), failure: args.failure.clone() };
     check_different(args.corpus.iter().map(|path| ("corpus", path.as_path())).chain(files.named()))
         .map_err(Failure::wrong_input)?;
@@ -68,7 +68,11 @@ pub(super) fn search(args: &SearchArgs) -> Result<u8, Failure> {
         }
         let (result, problem) = hold(args, seed, &mut search, interrupted, &saw_violation);
         let written = corpus.map(|file| file.write(&search.to_json()));
-        let code = conclude(args, seed, &search, (&result, interrupted.load(Relaxed)), &failure)?;
+        let why_unknown = match &problem {
+            Some(_) => Some("a run could not be held"),
+            None => interrupted.load(Relaxed).then_some("interrupted"),
+        };
+        let code = conclude(args, seed, &search, (&result, why_unknown), &failure);
         if let Some(Err(problem)) = &written {
             say_error(problem);
         }
@@ -84,11 +88,14 @@ pub(super) fn search(args: &SearchArgs) -> Result<u8, Failure> {
 /// Takes in what a file has learnt, if it is there, and makes sure that it can be written.
 fn opened(path: &Path, search: &mut Search) -> Result<ResultFile, Failure> {
     let file = ResultFile::check("corpus", "the corpus", path).map_err(Failure::wrong_input)?;
-    let is_there = std::fs::metadata(path).is_ok_and(|its| its.is_file() && its.len() > 0);
-    if is_there {
+    let old = std::fs::metadata(path).ok().filter(|its| its.is_file() && its.len() > 0);
+    if let Some(old) = old {
         let cannot = |why: String| {
             Failure::wrong_input(format!("cannot go on from '{}': {why}; name another file", path.display()))
         };
+        if old.len() > CORPUS_BYTES_MAX {
+            return Err(cannot(format!("it has over {} MiB", CORPUS_BYTES_MAX >> 20)));
+        }
         let bytes = std::fs::read(path).map_err(|error| cannot(error.to_string()))?;
         search.take_in(&bytes).map_err(cannot)?;
     }
@@ -107,8 +114,9 @@ fn hold(
         let recipe = search.draw();
         let drawn = format!("run {} of the search cannot be held", result.runs + 1);
         let cannot = |why: String| Failure::could_not_test(format!("{drawn}: {why}"));
+        let server = recipe.server(args.fault.clone());
         let plan = recipe.scenario().map_err(|error| error.to_string());
-        let plan = match plan.and_then(|scenario| Plan::new(scenario, recipe.server(args.fault.clone()))) {
+        let plan = match plan.and_then(|scenario| Plan::new(scenario, server.clone())) {
             Ok(plan) => plan.watched(),
             Err(why) => return (result, Some(cannot(why))),
         };
@@ -123,10 +131,9 @@ fn hold(
                 let kinds: Vec<_> = held.tally.violations.keys().map(ToString::to_string).collect();
                 print(|out| writeln!(out, "run {}: {}", result.runs, kinds.join(", ")));
             }
-            let recipe = recipe.clone();
-            result.first.get_or_insert(Violating { run: result.runs, recipe, seed: of_run });
+            result.first.get_or_insert(Violating { run: result.runs, plan, seed: of_run, server });
         }
-        search.learn(recipe, &held.transitions);
+        search.learn(recipe, &held.pairs);
         let is_last = result.runs == args.runs.get() || (args.fail_fast && result.violating > 0);
         if !args.quiet && (result.runs.is_power_of_two() || is_last) {
             write_row(search, result.requests);
@@ -151,47 +158,38 @@ fn conclude(
     args: &SearchArgs,
     seed: Seed,
     search: &Search,
-    (result, is_interrupted): (&Findings, bool),
+    (result, why_unknown): (&Findings, Option<&str>),
     failure: &Files,
-) -> Result<u8, Failure> {
+) -> u8 {
     match &result.first {
-        Some(violating) => {
-            let summary = explained(args, seed, violating).map_err(Failure::could_not_test)?;
-            print(|out| {
-                writeln!(out, "\nRun {} of the search:", violating.run)?;
-                write_text(&summary, if args.quiet { Extent::Short } else { Extent::Usual }, out)
-            });
-            let server = violating.recipe.server(args.fault.clone());
-            failure.write(&summary, &Pictured::default(), Some(&server), args.quiet);
-        }
+        Some(violating) => show(args, seed, violating, failure),
         None => failure.leave_failure(),
     }
     let runs = counted(result.runs, "run");
     let pairs = counted(search.estimate().reached, "pair");
     print(|out| match result.violating {
-        0 if is_interrupted => {
-            writeln!(out, "UNKNOWN: interrupted; {runs} had no violation; {pairs} of transitions reached (seed {seed})")
-        }
-        0 => writeln!(out, "VALID: {runs}, no violation; {pairs} of transitions reached (seed {seed})"),
+        0 => match why_unknown {
+            Some(why) => {
+                writeln!(out, "UNKNOWN: {why}; {runs} had no violation; {pairs} of transitions reached (seed {seed})")
+            }
+            None => writeln!(out, "VALID: {runs}, no violation; {pairs} of transitions reached (seed {seed})"),
+        },
         violating => writeln!(
             out,
             "INVALID: {violating} of {runs} have violations; {pairs} of transitions reached (seed {seed})"
         ),
     });
     print_beside(|out| writeln!(out, "{} sent", counted(result.requests, "request")));
-    Ok(match result.violating {
-        0 if is_interrupted => 3,
+    match result.violating {
+        0 if why_unknown.is_some() => 3,
         0 => 0,
         _ => 1,
-    })
+    }
 }
 
-/// A run once more, with all that happened, judged and explained as a history is.
-fn explained(args: &SearchArgs, seed: Seed, violating: &Violating) -> Result<Summary, String> {
-    let Violating { run, recipe, seed: of_run } = violating;
-    let scenario = recipe.scenario().map_err(|error| error.to_string())?;
-    let server = recipe.server(args.fault.clone());
-    let plan = Plan::new(scenario, server.clone())?;
+/// Shows a run with a violation, and writes the failure.
+fn show(args: &SearchArgs, seed: Seed, violating: &Violating, failure: &Files) {
+    let Violating { run, plan, seed: of_run, server } = violating;
     let faults: Vec<_> = args.fault.iter().map(|planted| format!(" --fault {planted}")).collect();
     let replay = match (&args.corpus, &args.failure) {
         (None, _) => format!("sequence-stress search -r {seed} --runs {run}{}", faults.concat()),
@@ -199,14 +197,6 @@ fn explained(args: &SearchArgs, seed: Seed, violating: &Violating) -> Result<Sum
         (Some(_), Some(file)) => format!("sequence-stress replay {}", quoted(&file.display().to_string())),
         (Some(_), None) => "add --failure FILE to a search with a corpus".to_owned(),
     };
-    let name = "search";
-    let (checked, held) = plan.explain(*of_run, (name, &replay), server)?;
-    Ok(Summary {
-        scenario: checked.header.scenario.clone(),
-        scenario_name: name.to_owned(),
-        seed: *of_run,
-        replay,
-        embedded: Some(embedded(&plan, &held)),
-        result: checked.result,
-    })
+    let its = Run { plan, name: "search", seed: *of_run, server: server.clone(), replay };
+    its.show(&format!("Run {run} of the search"), failure, args.quiet);
 }

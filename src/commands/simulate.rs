@@ -23,8 +23,9 @@ use crate::{
     cli::{FileArgs, ResultArgs, SimulateArgs, quoted},
     report::{Extent, Pictured, PlantedFault, SimulatedScenario, SimulationResult, Summary, counted, write_text},
     run::cpu_us,
-    simulate::{Held, Plan},
+    simulate::Plan,
 };
+use reference::ServerSetup;
 use workload::{
     scenario::{BUILTIN, Scenario, Source},
     seed::Seed,
@@ -41,7 +42,7 @@ pub(super) fn simulate(args: &SimulateArgs) -> Result<u8, Failure> {
             print_beside(|out| writeln!(out, "simulating seeds {} of {of}, {} at a time", args.seeds, jobs(args)));
         }
         let result = work(args, &plans, interrupted, &saw_violation);
-        conclude(args, &plans, &result, outputs)
+        Ok(conclude(args, &plans, &result, outputs))
     })
 }
 
@@ -174,26 +175,24 @@ fn work(
 }
 
 /// Shows and writes what was found, and returns the exit code.
-fn conclude(
-    args: &SimulateArgs,
-    plans: &[Named],
-    result: &SimulationResult,
-    (json, failure): Outputs,
-) -> Result<u8, Failure> {
+fn conclude(args: &SimulateArgs, plans: &[Named], result: &SimulationResult, (json, failure): Outputs) -> u8 {
     if !args.quiet {
         print_beside(|out| result.write_speed(out));
     }
     let mut code = result.exit_code();
-    if let Some((place, seed)) = result.first_violating() {
-        let of = &plans[place];
-        let summary = explained(args, of, Seed(seed)).map_err(Failure::could_not_test)?;
-        print(|out| {
-            writeln!(out, "\nSeed {seed} of {}:", of.name)?;
-            write_text(&summary, if args.quiet { Extent::Short } else { Extent::Usual }, out)
-        });
-        failure.write(&summary, &Pictured::default(), Some(&args.server_setup(Seed(seed))), args.quiet);
-    } else {
-        failure.leave_failure();
+    match result.first_violating() {
+        Some((place, seed)) => {
+            let (of, seed) = (&plans[place], Seed(seed));
+            let run = Run {
+                plan: &of.plan,
+                name: &of.name,
+                seed,
+                server: args.server_setup(seed),
+                replay: replay(args, of, seed),
+            };
+            run.show(&format!("Seed {seed} of {}", of.name), &failure, args.quiet);
+        }
+        None => failure.leave_failure(),
     }
     print(|out| result.write_verdict(out));
     if let Some(Err(problem)) = json.map(|file| file.write(&result.to_json())) {
@@ -201,34 +200,54 @@ fn conclude(
         // What was found counts for more than a file that cannot be written.
         code = if code == 1 { code } else { WRONG_INPUT };
     }
-    Ok(code)
+    code
 }
 
-/// One seed once more, with all that happened, judged and explained as a history is.
-fn explained(args: &SimulateArgs, of: &Named, seed: Seed) -> Result<Summary, String> {
-    let setup = args.server_setup(seed);
-    let replay = replay(args, of, seed);
-    let (checked, held) = of.plan.explain(seed, (&of.name, &replay), setup)?;
-    Ok(Summary {
-        scenario: checked.header.scenario.clone(),
-        scenario_name: of.name.clone(),
-        seed,
-        replay,
-        embedded: Some(embedded(&of.plan, &held)),
-        result: checked.result,
-    })
+/// A simulated run with a violation.
+pub(super) struct Run<'r> {
+    pub(super) plan: &'r Plan,
+    pub(super) name: &'r str,
+    pub(super) seed: Seed,
+    pub(super) server: ServerSetup,
+    /// The command that finds the same again.
+    pub(super) replay: String,
 }
 
-/// What became of the planted faults.
-pub(super) fn embedded(plan: &Plan, held: &Held) -> Vec<PlantedFault> {
-    let planted = plan.faults().iter().zip(&held.committed);
-    let embedded = planted.map(|(planted, committed)| PlantedFault {
-        fault: planted.fault.to_string(),
-        chances: committed.chances,
-        committed: committed.times,
-        committed_at_us: Vec::new(),
-    });
-    embedded.collect()
+impl Run<'_> {
+    /// Simulates the run once more, shows what happened in it as the report of a run does, and writes the failure.
+    pub(super) fn show(&self, title: &str, failure: &Files, is_quiet: bool) {
+        // The violation is known all the same, so that is no reason for another exit code.
+        let summary = match self.explained() {
+            Ok(summary) => summary,
+            Err(why) => return say_error(&format!("{why}; it is not explained, and no failure is written")),
+        };
+        print(|out| {
+            writeln!(out, "\n{title}:")?;
+            write_text(&summary, if is_quiet { Extent::Short } else { Extent::Usual }, out)
+        });
+        failure.write(&summary, &Pictured::default(), Some(&self.server), is_quiet);
+    }
+
+    /// All that happened, judged and explained as a history is.
+    fn explained(&self) -> Result<Summary, String> {
+        let Self { plan, name, seed, server, replay } = self;
+        let (checked, held) = plan.explain(*seed, (name, replay), server.clone())?;
+        let planted = plan.faults().iter().zip(&held.committed);
+        let embedded = planted.map(|(planted, committed)| PlantedFault {
+            fault: planted.fault.to_string(),
+            chances: committed.chances,
+            committed: committed.times,
+            committed_at_us: Vec::new(),
+        });
+        Ok(Summary {
+            scenario: checked.header.scenario.clone(),
+            scenario_name: (*name).to_owned(),
+            seed: *seed,
+            replay: replay.clone(),
+            embedded: Some(embedded.collect()),
+            result: checked.result,
+        })
+    }
 }
 
 /// The command line that simulates one seed again.

@@ -15,7 +15,7 @@ fn search_for(search: &mut Search, runs: u64, planted: &[Planted]) -> (Vec<u64>,
         if !held.tally.violations.is_empty() {
             violating.push(run);
         }
-        search.learn(recipe, &held.transitions);
+        search.learn(recipe, &held.pairs);
     }
     (violating, requests)
 }
@@ -60,10 +60,10 @@ fn a_run_is_kept_for_what_no_run_before_it_reached() {
     let recipe = search.draw();
     let plan = Plan::new(recipe.scenario().expect("a scenario"), recipe.server(Vec::new())).expect("a plan").watched();
     let held = plan.hold(Seed(1));
-    let pairs = held.transitions.pairs().len();
+    let pairs = held.pairs.len();
     assert!(pairs > 10, "{pairs}");
-    assert_eq!(search.learn(recipe.clone(), &held.transitions), pairs);
-    assert_eq!(search.learn(recipe, &held.transitions), 0);
+    assert_eq!(search.learn(recipe.clone(), &held.pairs), pairs);
+    assert_eq!(search.learn(recipe, &held.pairs), 0);
     assert_eq!((search.corpus.len(), search.reached().values().all(|times| *times == 2)), (1, true));
     let estimate = search.estimate();
     assert_eq!((estimate.new_in_next(), estimate.unseen_at_least()), (Some(0.0), Some(0.0)));

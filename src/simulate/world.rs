@@ -4,7 +4,7 @@ mod streams;
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
     ops::Range,
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
@@ -21,7 +21,7 @@ use crate::recorder::{Recorder, Seconds, Tally};
 use oracle::{Occupancy, Ruling, ViolationKind, history::Entry};
 use reference::{
     simulated::{Answer, SequenceId, Simulated, Submitted},
-    transitions::Transitions,
+    transitions::Pair,
 };
 use wire::transport::RequestTemplate;
 use workload::{
@@ -99,7 +99,7 @@ pub(super) struct Concluded {
     pub(super) left_out: u64,
     /// Each planted fault.
     pub(super) committed: Vec<Committed>,
-    pub(super) transitions: Transitions,
+    pub(super) pairs: BTreeSet<Pair>,
 }
 
 impl<'p> World<'p> {
@@ -306,7 +306,7 @@ impl<'p> World<'p> {
             entries: self.kept.unwrap_or_default(),
             left_out: self.left_out,
             committed: faults.collect(),
-            transitions: self.server.transitions(),
+            pairs: self.server.pairs(),
         }
     }
 }

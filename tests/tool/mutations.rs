@@ -31,6 +31,12 @@ use crate::support::{
 /// For how long a delayed message is held back: longer than it is waited for.
 const HOLD: Duration = Duration::from_secs(6);
 const SCENARIO: &str = "load = { workers = 4, iterations = 15 }\nlimits = { lost_after_ms = 3000, quiet_ms = 20 }\n";
+/// Workers that send calls, beside those that open streams.
+const WITH_CALLS: &str = "population = [
+    { name = 'streams', load = { workers = 2, iterations = 60 } },
+    { name = 'calls', load = { workers = 2, iterations = 15 }, sending.transport = 'grpc-unary' },
+]
+";
 const DIRECT: &str = "custom_sequence_int32";
 const OLDEST: &str = "oldest_sequence_int32";
 const DECOUPLED: &str = "decoupled_sequence_int32";
@@ -57,7 +63,9 @@ fn shows(mutation: Mutation) -> (&'static str, When, &'static [ViolationKind]) {
         Mutation::SwapRequests => (DIRECT, OFTEN, &[WrongSum, SpuriousStartError]),
         Mutation::LoseRequest => (DIRECT, ONCE, &[WrongSum, Lost]),
         Mutation::RepeatRequest => (DIRECT, ONCE, &[Duplicate, WrongSum]),
-        Mutation::DelayRequest | Mutation::LoseResponse | Mutation::DelayResponse => (DIRECT, ONCE, &[Lost]),
+        Mutation::LoseCalls | Mutation::DelayRequest | Mutation::LoseResponse | Mutation::DelayResponse => {
+            (DIRECT, ONCE, &[Lost])
+        }
         Mutation::RepeatResponse => (DIRECT, ONCE, &[Duplicate]),
         Mutation::SwapResponses => (DIRECT, OFTEN, &[Reordered]),
         // The other stream may be gone by then.
@@ -109,7 +117,10 @@ fn run(model: &str, planted: &[Planted]) -> (RunResult, Vec<Happened>) {
     let address = proxy(server.address, &mutations);
     // Steps without START are needed for what is done to errors.
     let patterns = "patterns.common = { valid = 6, valid-valid = 2, no-end = 1, after-end = 1 }\n";
-    let scenario = scenario_at(address, &format!("{SCENARIO}{patterns}[target]\nmodel = '{model}'"));
+    // A decoupled model answers over streams alone.
+    let has_calls = model == DIRECT && planted.iter().any(|its| its.mutation == Mutation::LoseCalls);
+    let calls = if has_calls { WITH_CALLS } else { "" };
+    let scenario = scenario_at(address, &format!("{SCENARIO}{patterns}{calls}[target]\nmodel = '{model}'"));
     // What comes before the run is no part of what is looked at here.
     let result = run_alone(Setup { embedded: true, ..Setup::new(scenario, Seed(1)) }).expect("a run");
     (result, mutations.happened())
@@ -174,6 +185,16 @@ fn the_proxy_writes_how_often_each_mutation_happened() {
 #[test]
 fn changed_requests_are_found() {
     check(Of::Request);
+}
+
+#[test]
+fn calls_that_are_lost_while_streams_go_on_have_a_cause_of_their_own() {
+    for (mutation, expected) in [(Mutation::LoseCalls, true), (Mutation::LoseRequest, false)] {
+        let (result, _) = run(DIRECT, &[Planted { mutation, when: ONCE }]);
+        let first = result.violations.first().unwrap_or_else(|| panic!("{mutation} was not found"));
+        let is_named = first.explanations.first().is_some_and(|its| its.cause.name() == "calls-dead");
+        assert_eq!(is_named, expected, "{mutation}: {first:?}");
+    }
 }
 
 #[test]

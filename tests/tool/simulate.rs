@@ -122,7 +122,7 @@ fn a_search_accuses_no_correct_server_and_goes_on_from_its_corpus() {
     assert!(code == Some(2) && said.contains("it is no corpus"), "{code:?} {said}");
     assert_eq!(fs::read_to_string(&corpus).expect("a file"), "{}");
     let (code, said) = told(&["search", "--fault", "late-response"]);
-    assert!(code == Some(2) && said.contains("none that a simulated server commits"), "{code:?} {said}");
+    assert!(code == Some(2) && said.contains("'late-response' is none of the scheduler"), "{code:?} {said}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ use super::{
     served::LATE_PART,
     spec::{Files, Spec},
     tensor::{Datatype, Tensor},
-    transitions::{Flags, Transitions, Watch},
+    transitions::{Flags, Pair, Watch},
 };
 use wire::proto::ModelInferRequest;
 use workload::seed::Seed;
@@ -172,8 +172,8 @@ impl Simulated {
     }
 
     /// The transitions that followed each other since it is watched.
-    pub fn transitions(&self) -> Transitions {
-        self.watch.as_ref().map(Watch::transitions).unwrap_or_default()
+    pub fn pairs(&self) -> BTreeSet<Pair> {
+        self.watch.as_ref().map(Watch::pairs).unwrap_or_default()
     }
 
     /// How often a planted fault was committed.

@@ -4,7 +4,7 @@
 //! Such a pair of transitions is what a search for bugs can reach or not reach. The scheduler is watched from outside.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeSet, HashMap},
     fmt,
     sync::{
         Arc,
@@ -126,24 +126,13 @@ pub struct Pair {
     pub then: Transition,
 }
 
-/// How often each pair of transitions came about.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Transitions(BTreeMap<Pair, u64>);
-
-impl Transitions {
-    /// The pairs, and how often each came about.
-    pub fn pairs(&self) -> impl ExactSizeIterator<Item = (Pair, u64)> + '_ {
-        self.0.iter().map(|(pair, times)| (*pair, *times))
-    }
-}
-
 /// Watches a scheduler whose requests are known by number, and remembers as much as correlation IDs and slots were used.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     requests: HashMap<usize, Asked>,
     sequences: HashMap<SequenceId, Standing>,
     slots: HashMap<Seat, Transition>,
-    pairs: HashMap<Pair, u64>,
+    pairs: BTreeSet<Pair>,
 }
 
 /// A request that has no answer.
@@ -310,15 +299,15 @@ impl Watch {
         self.note(id, Some(seat), Transition { state, crowd, happening: Happening::Idle });
     }
 
-    /// What came about so far.
-    pub(crate) fn transitions(&self) -> Transitions {
-        Transitions(self.pairs.iter().map(|(pair, times)| (*pair, *times)).collect())
+    /// The pairs that came about so far.
+    pub(crate) fn pairs(&self) -> BTreeSet<Pair> {
+        self.pairs.clone()
     }
 
     fn note(&mut self, id: &SequenceId, seat: Option<Seat>, then: Transition) {
         let standing = self.sequences.entry(id.clone()).or_default();
         let first = standing.last.replace(then);
-        *self.pairs.entry(Pair { at: At::Id, first, then }).or_default() += 1;
+        self.pairs.insert(Pair { at: At::Id, first, then });
         if let Some(seat) = seat {
             self.note_in(seat, then);
         }
@@ -326,7 +315,7 @@ impl Watch {
 
     fn note_in(&mut self, seat: Seat, then: Transition) {
         let first = self.slots.insert(seat, then);
-        *self.pairs.entry(Pair { at: At::Slot, first, then }).or_default() += 1;
+        self.pairs.insert(Pair { at: At::Slot, first, then });
     }
 }
 

@@ -76,8 +76,7 @@ impl World {
 
     /// The pairs that came about at correlation IDs, and in slots.
     fn pairs(&self) -> (Vec<String>, Vec<String>) {
-        let all = self.server.transitions();
-        let texts = all.pairs().map(|(pair, _)| pair.to_string());
+        let texts = self.server.pairs().into_iter().map(|pair| pair.to_string());
         let (of_ids, of_slots): (Vec<_>, Vec<_>) = texts.partition(|text| text.starts_with("id: "));
         let bare =
             |texts: Vec<String>| texts.iter().filter_map(|text| Some(text.split_once(": ")?.1.to_owned())).collect();

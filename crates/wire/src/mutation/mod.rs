@@ -39,6 +39,8 @@ workload::table! {
         ChangeInput = "change-input", Of::Request;
         /// a request never reaches the server
         LoseRequest = "lose-request", Of::Request;
+        /// from now on no request of a call reaches the server, while those of streams do
+        LoseCalls = "lose-calls", Of::Request;
         /// a request of a stream reaches the server twice
         RepeatRequest = "repeat-request", Of::Request;
         /// a request of a stream reaches the server behind the next one
@@ -156,6 +158,8 @@ pub struct Mutations {
     hold: Duration,
     /// Whether a model has answered a request.
     has_answered: AtomicBool,
+    /// Whether all calls are lost from now on.
+    loses_calls: AtomicBool,
     successes: Shift,
     executions: Shift,
     lines: Lines,
@@ -197,6 +201,7 @@ impl Mutations {
             planted: (0..).zip(planted).map(chances).collect(),
             hold,
             has_answered: AtomicBool::new(false),
+            loses_calls: AtomicBool::new(false),
             successes: Shift::default(),
             executions: Shift::default(),
             lines: Lines::default(),
@@ -217,6 +222,11 @@ impl Mutations {
     fn happens(&self, mutation: Mutation) -> bool {
         // Each counts each chance, so all are asked.
         self.of(mutation).filter(|chances| chances.happens()).count() > 0
+    }
+
+    /// Whether this call is lost, because one before it was or for the first time.
+    fn loses_call(&self) -> bool {
+        self.loses_calls.fetch_or(self.happens(Mutation::LoseCalls), Relaxed) || self.loses_calls.load(Relaxed)
     }
 
     /// It could not be done after all.

@@ -224,7 +224,8 @@ async fn request(
     };
     let is_stream = call == Call::Stream;
     let bytes = changed(&message, |request: &mut ModelInferRequest| mutations.change_request(request));
-    if mutations.happens(Mutation::LoseRequest) {
+    let is_lost = mutations.happens(Mutation::LoseRequest);
+    if is_lost || (!is_stream && mutations.loses_call()) {
         if !is_stream {
             // A call without its message would be an error of the server's, so it stays open until the client gives it up.
             to.closed().await;
