@@ -144,7 +144,7 @@ pub enum Command {
     Hostile(Box<HostileArgs>),
     /// Run scenarios in virtual time, thousands of seeds
     Simulate(Box<SimulateArgs>),
-    /// Draw simulated runs that reach what no run has reached
+    /// Draw runs that make the sequence batcher do what no run has made it do
     Search(Box<SearchArgs>),
     /// Explain a kind of violation or a cause
     Explain(ExplainArgs),
@@ -410,6 +410,9 @@ impl Cli {
             }
             Some(Command::Hostile(hostile)) => {
                 hostile.endpoint.complete(matches.subcommand_matches("hostile").unwrap_or(&matches))?;
+            }
+            Some(Command::Search(search)) if !search.simulated => {
+                search.endpoint.complete(matches.subcommand_matches("search").unwrap_or(&matches))?;
             }
             Some(Command::Replay(replay)) => replay.access.complete()?,
             Some(Command::Golden(golden)) => {

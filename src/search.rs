@@ -5,6 +5,7 @@
 
 mod estimate;
 mod recipe;
+mod retrace;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,11 @@ use rand::{RngExt as _, seq::IndexedRandom as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-pub use self::{estimate::Estimate, recipe::Recipe};
+pub(crate) use self::retrace::{Retraced, can_be_retraced};
+pub use self::{
+    estimate::Estimate,
+    recipe::{Recipe, Terms},
+};
 use reference::transitions::Pair;
 use workload::seed::Seed;
 
@@ -23,12 +28,13 @@ const CORPUS_MAX: usize = 1000;
 /// More runs than anybody has.
 const RUNS_MAX: u64 = 1 << 50;
 /// Of the file with what was learnt.
-const FORM: u32 = 1;
+const FORM: u32 = 2;
 
 /// What was reached so far, and the runs to go on from.
 #[derive(Debug)]
 pub struct Search {
     random: ChaCha8Rng,
+    terms: Terms,
     corpus: Vec<Kept>,
     /// In how many runs each pair came about.
     reached: BTreeMap<Pair, u64>,
@@ -55,30 +61,26 @@ struct Learnt {
 
 impl Search {
     /// A search that has reached nothing. Equal seeds draw equal runs after equal findings.
-    pub fn new(seed: Seed) -> Self {
-        Self { random: seed.of_search(), corpus: Vec::new(), reached: BTreeMap::new(), runs: 0 }
+    pub fn new(seed: Seed, terms: Terms) -> Self {
+        Self { random: seed.of_search(), terms, corpus: Vec::new(), reached: BTreeMap::new(), runs: 0 }
     }
 
     /// What to run next.
     pub fn draw(&mut self) -> Recipe {
-        let Self { random, corpus, reached, .. } = self;
+        let Self { random, terms, corpus, reached, .. } = self;
         if corpus.is_empty() || random.random_bool(ANEW) {
-            return Recipe::drawn(random);
+            return Recipe::drawn(random, terms);
         }
         // The rarer its pairs are, the more often a run is gone on from.
         #[expect(clippy::cast_precision_loss, reason = "runs are few")]
         let rarity = |kept: &Kept| kept.pairs.iter().map(|pair| 1.0 / reached[pair] as f64).sum::<f64>();
         let kept = corpus.choose_weighted(random, rarity).expect("its own pairs came about");
-        kept.recipe.clone().changed(random)
+        kept.recipe.clone().changed(random, terms)
     }
 
     /// Takes what a run reached, and says how many of its pairs no run had reached before.
     pub fn learn(&mut self, recipe: Recipe, pairs: &BTreeSet<Pair>) -> usize {
-        self.runs += 1;
-        let new: BTreeSet<_> = pairs.iter().copied().filter(|pair| !self.reached.contains_key(pair)).collect();
-        for pair in pairs {
-            *self.reached.entry(*pair).or_default() += 1;
-        }
+        let new = self.count(pairs);
         let count = new.len();
         if count > 0 {
             self.corpus.push(Kept { recipe, pairs: new });
@@ -88,6 +90,21 @@ impl Search {
             self.corpus.remove(least);
         }
         count
+    }
+
+    /// Takes what a run reached that no search drew, and says how many of its pairs no run had reached before.
+    pub fn know(&mut self, pairs: &BTreeSet<Pair>) -> usize {
+        self.count(pairs).len()
+    }
+
+    /// Counts one more run, and returns what no run before it had reached.
+    fn count(&mut self, pairs: &BTreeSet<Pair>) -> BTreeSet<Pair> {
+        self.runs += 1;
+        let new = pairs.iter().copied().filter(|pair| !self.reached.contains_key(pair)).collect();
+        for pair in pairs {
+            *self.reached.entry(*pair).or_default() += 1;
+        }
+        new
     }
 
     /// The pairs that came about, with the number of runs in which each did.
@@ -123,10 +140,16 @@ impl Search {
         if learnt.corpus.iter().any(|kept| kept.pairs.is_empty() || !kept.pairs.iter().all(is_known)) {
             return Err("it has a run without what the run reached".to_owned());
         }
+        let draws_server = self.terms.given_idle.is_none();
+        if learnt.corpus.iter().any(|kept| kept.recipe.has_server() != draws_server) {
+            let of = if draws_server { "runs on a given server" } else { "simulated runs" };
+            return Err(format!("it is of {of}"));
+        }
         if !learnt.corpus.iter().all(|kept| kept.recipe.is_drawable()) {
             return Err("it has a run that no search draws".to_owned());
         }
         (self.corpus, self.runs) = (learnt.corpus, learnt.runs);
+        self.corpus.retain(|kept| !kept.recipe.has_any(&self.terms.without));
         self.corpus.truncate(CORPUS_MAX);
         Ok(())
     }

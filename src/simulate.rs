@@ -18,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+pub(crate) use self::world::{flawed, on_the_wire};
 use self::{
     client::Client,
     world::{Concerns, Concluded, World},
@@ -88,7 +89,7 @@ pub struct Held {
     pub slots: SlotCheck,
     /// Each planted fault, in the order of the setup.
     pub committed: Vec<Committed>,
-    /// The transitions of the server that followed each other, where they were wanted.
+    /// The transitions of the server that followed each other in it, where they were wanted.
     pub pairs: BTreeSet<Pair>,
     /// All that happened, where that was to be kept.
     pub(crate) entries: Vec<Entry>,
@@ -206,16 +207,17 @@ impl Plan {
             Client::new(Rc::clone(&world), worker, iterations).run()
         };
         run((0..self.scenario.workers()).map(client).map(Some), &world, stopped);
-        let (requests, iterations, took) = {
+        // What the count of the slots has the server do is none of the run's.
+        let (requests, iterations, took, pairs) = {
             let world = world.borrow();
-            (world.requests_sent, world.iterations, Duration::from_nanos(world.now))
+            (world.requests_sent, world.iterations, Duration::from_nanos(world.now), world.pairs())
         };
         let slots = self.count_slots(&world, took, stopped);
         if stopped.load(Relaxed) {
             return None;
         }
         let world = Rc::into_inner(world).expect("the clients are gone").into_inner();
-        let Concluded { mut tally, entries, left_out, committed, pairs } = world.conclude();
+        let Concluded { mut tally, entries, left_out, committed } = world.conclude();
         if let Some(violation) = slots.violation(nanos(took)) {
             tally.violation(violation.kind);
         }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use reference::{Fault, Planted, ServerSetup, When, simulated::Simulated};
 use sequence_stress::{
-    search::{Recipe, Search},
+    search::{Recipe, Search, Terms},
     simulate::Plan,
 };
 use workload::{
@@ -69,13 +69,13 @@ fn median(requests: &[Option<u64>]) -> String {
 }
 
 fn by_search(planted: Planted, seed: u64, way: Way) -> Option<u64> {
-    let mut search = Search::new(Seed(seed));
+    let mut search = Search::new(Seed(seed), Terms::default());
     let mut requests = 0;
     for run in 0.. {
         let recipe = if way == Way::Search {
             search.draw()
         } else {
-            Recipe::drawn(&mut Seed(seed * 1_000_003 + run).of_search())
+            Recipe::drawn(&mut Seed(seed * 1_000_003 + run).of_search(), &Terms::default())
         };
         let Ok(scenario) = recipe.scenario() else { continue };
         let Ok(plan) = Plan::new(scenario, recipe.server(vec![planted])) else { continue };

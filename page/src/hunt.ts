@@ -98,6 +98,29 @@ function coverage(document: JsonObject, releases: readonly string[]): Child[] {
     ];
 }
 
+/** At most so many rows say how far a hunt was in time. */
+const REACHED_ROWS = 12;
+
+/** How far a hunt that learns was in time. */
+function reached(document: JsonObject): Child[] {
+    const rows = list(document["reached"]).map(object);
+    const step = Math.max(1, Math.ceil(rows.length / REACHED_ROWS));
+    const shown = rows.filter((_, place) => (place + 1) % step === 0 || place === rows.length - 1);
+    const cells = shown.map((row): Cell[] => {
+        const elapsed = number(row["elapsed_s"]);
+        const numbers = ["runs", "requests", "pairs"].map((name) => count(number(row[name])));
+        const estimates = [
+            number(row["new_in_next_run"])?.toFixed(2) ?? "–",
+            number(row["unseen_at_least"])?.toFixed(0) ?? "–",
+        ];
+        return [elapsed === null ? "–" : duration(elapsed * 1e6), ...numbers, ...estimates];
+    });
+    const head = ["after", "runs", "requests", "pairs of transitions", "new in the next run", "unseen, at least"];
+    return rows.length === 0
+        ? []
+        : [h("h3", {}, "What the runs reached"), table("What the runs reached", head, cells, 0)];
+}
+
 function notes(document: JsonObject): string[] {
     const waiting = list(document["waiting"])
         .map(object)
@@ -211,6 +234,7 @@ export function showHunt(host: HTMLElement, report: Report, result: Result, pref
         findings.length > 0 && findingsTable(findings, releases, prefix),
         h("h3", {}, "Runs"),
         ...coverage(document, releases),
+        ...reached(document),
         remarks.length > 0 && h("h3", {}, "Notes"),
         remarks.length > 0 && h("ul", {}, ...remarks.map((note) => h("li", {}, note))),
         ...folded,

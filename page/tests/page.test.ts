@@ -571,7 +571,16 @@ test("a hunt has its findings by release, and each with the run that found it", 
     };
     const names = [...(document["releases"] as string[]), ...others.map((its) => its.release)];
     const notes = ["24.10: no server"];
-    const shown = { ...document, findings: [found, { ...finding, result: null }], releases: names, notes };
+    const row = (runs: number): Document => ({
+        elapsed_s: 60 * runs,
+        runs,
+        requests: 90 * runs,
+        pairs: 200 + runs,
+        new_in_next_run: 3,
+        unseen_at_least: 41.6,
+    });
+    const reached = Array.from({ length: 25 }, (_, place) => row(place + 1));
+    const shown = { ...document, findings: [found, { ...finding, result: null }], releases: names, notes, reached };
     const { page, said } = await reports.show(report([{ ...bare("hunt.json", shown), lanes: [pack(lanes), null] }]));
     assert.match(
         await words(page, ".verdict"),
@@ -593,6 +602,9 @@ test("a hunt has its findings by release, and each with the run that found it", 
         "failed 0 of 3 replays; other violations: lost",
         "not tried not replayed: the time was up",
     ]);
+    const far = await cells(page, "What the runs reached");
+    assert.deepEqual(far.at(-1)?.slice(1), ["25", "2250", "225", "3.00", "42"]);
+    assert.ok(far.length >= 8 && far.length <= 14, String(far.length));
     const runs = await cells(page, "Runs by release and model");
     assert.deepEqual(runs[0], ["release", ...(document["models"] as string[])]);
     assert.deepEqual(

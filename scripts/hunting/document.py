@@ -39,6 +39,7 @@ def of(hunt, took):
         "releases": list(releases),
         "models": list(hunt.models),
         "coverage": [covered(*key, counts, hunt.seconds[key]) for key, counts in hunt.coverage.items()],
+        "reached": hunt.learning.reached if hunt.learning else [],
         "findings": [found(finding, name, hunt.endpoints) for finding, name in zip(hunt.book.findings, hunt.names, strict=True)],
         "waiting": [waiting(case) for case in hunt.cases],
         "notes": list(hunt.notes),

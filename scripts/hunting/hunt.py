@@ -32,11 +32,13 @@ def say(text):
 
 
 class Hunt:
-    def __init__(self, endpoints, the_tool, folder, clock, run_seconds, runs, first_seed=None, has_histories=False):
+    def __init__(self, endpoints, the_tool, folder, clock, run_seconds, runs, first_seed=None, has_histories=False, learning=None):
         self.endpoints, self.tool, self.folder, self.clock = endpoints, the_tool, folder, clock
         self.run_seconds, self.runs = run_seconds, runs
         # The first seed is None where nothing is looked for.
         self.first_seed, self.has_histories = first_seed, has_histories
+        # What was learnt, where runs are drawn; else each run has a scenario.
+        self.learning = learning
         self.version = the_tool.version()
         self.schema_version = document.schema_version()
         # Whether it came to its end.
@@ -122,9 +124,12 @@ class Hunt:
         most = self.run_seconds + BESIDES_SECONDS
         limit = min(most, self.clock.left() + REST_SECONDS)
         restart = ["--restart-command", server.restart_command] if server.restart_command else []
-        kept = ["--history", history, "--history-limit", HISTORY_LIMIT] if self.has_histories else []
+        # The runs of a search are small.
+        bounds = [] if self.learning else ["--history-limit", HISTORY_LIMIT]
+        kept = ["--history", history, *bounds] if self.has_histories else []
         began = time.monotonic()
         ran = self.tool.run(*what, *addresses(server), *restart, *kept, "-q", "--fail-fast", "--failure", failure, "--json", result, limit=limit)
+        searched = self.learning.take_in(result, time.monotonic() - self.began) if self.learning else {}
         written = tool.result(result)
         first = tool.violation(written)
         self.schema_version = written["schema_version"] if written else self.schema_version
@@ -132,7 +137,9 @@ class Hunt:
         told["run"] = place if written else None
         if server.death():
             told.update(death=server.death(), log=tuple(server.log(LOG_LINES)))
-        self.count(turn, verdict(ran), time.monotonic() - began)
+        took = time.monotonic() - began
+        for what, count in (searched or {verdict(ran): 1}).items():
+            self.count(turn, what, took / (len(searched) or 1), count)
         if first:
             return Case(turn, first.kind, first.cause, first.words, **told)
         if server.death():
@@ -147,6 +154,8 @@ class Hunt:
 
     def words(self, turn):
         """What the tool is told of a run."""
+        if self.learning:
+            return self.learning.words(turn, self.run_seconds)
         return ["--scenario", turn.scenario, "-m", turn.model, "-r", turn.seed, "--duration", f"{self.run_seconds}s"]
 
     def command(self, turn):
@@ -161,10 +170,10 @@ class Hunt:
         self.held.add(place)
         return place
 
-    def count(self, turn, what, seconds=0.0):
-        """Counts what came of a run."""
+    def count(self, turn, what, seconds=0.0, runs=1):
+        """Counts what came of runs."""
         key = turn.release, turn.model, turn.scenario
-        self.coverage[key][what] += 1
+        self.coverage[key][what] += runs
         self.seconds[key] += seconds
 
     def meet(self, case):
@@ -345,7 +354,8 @@ class Hunt:
         names = [writing.write(self.folder, number, finding, releases, self.endpoints) for number, finding in enumerate(findings, 1)]
         self.names = names
         took = time.monotonic() - self.began
-        text = writing.summary(findings, names, releases, self.coverage, [*self.notes, *self.left_over()], took)
+        reached = self.learning.reached if self.learning else []
+        text = writing.summary(findings, names, releases, self.coverage, [*self.notes, *self.left_over()], took, reached)
         (self.folder / "summary.md").write_text(text)
         document.write(self.folder / document.NAME, document.of(self, took))
         self.forget_runs()

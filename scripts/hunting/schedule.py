@@ -45,6 +45,10 @@ def sweeps(releases, models, scenarios, first_seed, seeds=None, settings_of=lamb
         ]
 
 
+def with_seed(turn, seed):
+    return dataclasses.replace(turn, seed=seed)
+
+
 def share(left, sweep_took, cases):
     """How long the first of so many cases may take: of the time that is left half goes into the next sweep, where there is time
     for one (none is to come where it took none), and what remains is shared out. 0 where it is not worth beginning."""

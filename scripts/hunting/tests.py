@@ -14,7 +14,7 @@ import types
 import unittest
 import unittest.mock
 
-from . import document, endpoints, fingerprint, schedule, settings, tool, writing
+from . import document, endpoints, fingerprint, learning, schedule, settings, tool, writing
 from .endpoints import Commanded, EndpointError
 from .findings import Book, Case, Finding, rate, span
 from .hunt import Hunt, addresses
@@ -135,6 +135,47 @@ class Schedules(unittest.TestCase):
         later = schedule.Clock(60, lambda: now[0])
         later.stop()
         self.assertEqual(later.left(), 0)
+
+
+def row(runs, requests, pairs):
+    return {"elapsed_s": 1.0, "runs": runs, "requests": requests, "pairs": pairs, "new_in_next_run": 0.5, "unseen_at_least": 7.0}
+
+
+class Learnings(unittest.TestCase):
+    def test_each_search_of_a_sweep_has_a_seed_of_its_own(self):
+        turns = [turn for sweep in learning.sweeps(["1", "2"], ["m", "n"], 7, 3) for release in sweep for turn in release]
+        self.assertEqual([turn.seed for turn in turns], list(range(7, 19)))
+        self.assertEqual({(turn.release, turn.model) for turn in turns[:4]}, {("1", "m"), ("1", "n"), ("2", "m"), ("2", "n")})
+        self.assertEqual({turn.scenario for turn in turns}, {learning.SEARCH})
+
+    def test_the_tool_is_told_what_not_to_draw_and_what_was_learnt(self):
+        its = learning.Learning("c.json", ["reset", "deadline"])
+        words = its.words(schedule.Turn("1", "m", learning.SEARCH, 3), 30)
+        self.assertEqual(words, ["search", "-m", "m", "-r", 3, "--duration", "30s", "--without", "reset,deadline", "--corpus", "c.json"])
+        self.assertNotIn("--without", learning.Learning("c.json").words(schedule.Turn("1", "m", learning.SEARCH, 3), 30))
+
+    def test_a_search_is_counted_by_its_runs_and_leaves_the_run_with_a_violation(self):
+        its = learning.Learning("c.json")
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "result.json")
+            searched = {"coverage": [row(3, 50, 9), row(4, 80, 12)], "runs": 4, "violating": 1, "unknown": 2, "result": {"violations": [1]}}
+            path.write_text(json.dumps(searched))
+            self.assertEqual(its.take_in(path, 60.0), {"valid": 1, "with violations": 1, "unknown": 2})
+            self.assertEqual(tool.result(path), {"violations": [1]})
+            path.write_text(json.dumps({**searched, "violating": 0, "result": None, "coverage": [row(9, 30, 15)]}))
+            self.assertEqual(its.take_in(path, 90.0), {"valid": 2, "unknown": 2})
+            self.assertFalse(path.exists())
+            self.assertEqual(its.take_in(path, 99.0), {})
+            path.write_text(json.dumps({"violations": []}))
+            self.assertEqual(its.take_in(path, 99.0), {})
+        self.assertEqual([(its["elapsed_s"], its["runs"], its["requests"], its["pairs"]) for its in its.reached], [(60.0, 4, 80, 12), (90.0, 9, 110, 15)])
+
+    def test_the_summary_has_no_more_rows_than_it_shows_and_the_last(self):
+        for count in (1, 9, 10, 11, 19, 100, 101):
+            reached = [row(number, number, number) for number in range(1, count + 1)]
+            rows = writing.reached_table(reached)[2:]
+            self.assertLessEqual(len(rows), writing.REACHED_ROWS + 1)
+            self.assertIn(f"| {count} |", rows[-1])
 
 
 class Outputs(unittest.TestCase):
@@ -629,6 +670,32 @@ class Hunts(unittest.TestCase):
         self.hunt(killed, has_histories=True)
         self.assertEqual((self.left, self.document["findings"][0]["result"]), ([], None))
 
+    def test_a_hunt_that_learns_has_the_run_of_the_search_that_found_something(self):
+        searched = {"schema_version": 3, "coverage": [row(5, 50, 9)], "runs": 5, "violating": 1, "unknown": 0}
+        violation = {"kind": "wrong-sum", "sent": "a", "expected": "b", "seen": "c", "explanations": []}
+
+        class Searching(FakeTool):
+            def run(self, *words, limit):
+                ran = super().run(*words, limit=limit)
+                if words[0] == "search":
+                    result = {"schema_version": 3, "violations": [violation]}
+                    words[words.index("--json") + 1].write_text(json.dumps({**searched, "result": result}))
+                return ran
+
+        the_tool, endpoints = Searching(tool.Ran(1, "", True)), FakeEndpoints()
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+            learns = learning.Learning(pathlib.Path(folder, "corpus.json"))
+            hunt = Hunt(endpoints, the_tool, pathlib.Path(folder), schedule.Clock(1000), 30, 5, 1, has_histories=True, learning=learns)
+            hunt.run(learning.sweeps(["1"], ["m"], 1, 1))
+            hunt.is_complete = True
+            text = hunt.write()
+            its = json.loads(pathlib.Path(folder, document.NAME).read_text())
+        self.assertEqual(dict(hunt.coverage), {("1", "m", "search"): {"valid": 4, "with violations": 1}})
+        self.assertEqual((its["reached"][0]["pairs"], its["findings"][0]["result"]["violations"]), (9, [violation]))
+        self.assertIn("| 5 | 50 | 9 | 0.50 | 7 |", text)
+        (search, *_) = the_tool.commands
+        self.assertNotIn("--history-limit", search)
+
     def test_a_replay_with_another_violation_is_no_good_end(self):
         hunt, _ = self.hunt(FakeTool(tool.Ran(0, "", True), finds=False))
         finding = small(case())
@@ -682,6 +749,18 @@ class CommandLines(unittest.TestCase):
                 (["--html", "one", "--junit", "./one"], "'one' would overwrite the file of --html"),
                 (["--junit", "out/hunt.json"], "would overwrite 'hunt.json' of the hunt"),
                 (["--trace", "failure.toml", "--html", "failure.toml"], "would overwrite 'failure.toml', which is read"),
+            ]:
+                done = self.hunt(folder, *words)
+                self.assertEqual((done.returncode, told in done.stderr.splitlines()[-1]), (2, True), done.stderr)
+                self.assertFalse(pathlib.Path(folder, "out").exists())
+
+    def test_what_a_hunt_that_learns_has_not_is_told_before_anything_is_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for words, told in [
+                (["--without", "reset"], "only a hunt that learns"),
+                (["--learn", "--only", "ordering"], "leave --only and --trace out"),
+                (["--learn", "--corpus", "missing.json"], "there is no file 'missing.json'"),
+                (["--learn", "--html", "out/corpus.json"], "would overwrite 'corpus.json' of the hunt"),
             ]:
                 done = self.hunt(folder, *words)
                 self.assertEqual((done.returncode, told in done.stderr.splitlines()[-1]), (2, True), done.stderr)

@@ -5,6 +5,9 @@ import shlex
 
 from .findings import rate, span
 
+# At most so many rows say how far a hunt was in time.
+REACHED_ROWS = 10
+
 
 def heading(finding):
     cause = f", {finding.cause}" if finding.cause else ""
@@ -74,8 +77,8 @@ def commands(finding, endpoints):
     return its
 
 
-def summary(findings, names, releases, coverage, notes, took):
-    """The table of all findings, and what was run."""
+def summary(findings, names, releases, coverage, notes, took, reached=()):
+    """The table of all findings, what was run, and how far a hunt that learns was in time."""
     lines = ["# What the hunt found", ""]
     if findings:
         lines += ["| finding | fails in | messages | replays that failed, by release |", "|---|---|---|---|"]
@@ -88,8 +91,21 @@ def summary(findings, names, releases, coverage, notes, took):
     lines.append("")
     if coverage:
         lines += [f"## What was run, in {took / 60:.1f} minutes", "", *coverage_table(coverage, releases), ""]
+    if reached:
+        lines += ["## What the runs reached", "", *reached_table(reached), ""]
     lines += ["## Notes", "", *(f"- {note}" for note in notes), ""] if notes else []
     return "\n".join(lines)
+
+
+def reached_table(reached):
+    """How far the hunt was in time, in some of its rows."""
+    step = -(-len(reached) // REACHED_ROWS)
+    shown = [*reached[step - 1 : -1 : step], reached[-1]]
+    rows = [
+        f"| {row['elapsed_s'] / 60:.0f} | {row['runs']} | {row['requests']} | {row['pairs']} | {row['new_in_next_run']:.2f} | {row['unseen_at_least']:.0f} |"
+        for row in shown
+    ]
+    return ["| minutes | runs | requests | pairs of transitions | new in next run | unseen, at least |", "|---|---|---|---|---|---|", *rows]
 
 
 def coverage_table(coverage, releases):

@@ -1,51 +1,93 @@
 //! The flags of `search`.
 
-use std::{num::NonZeroU64, path::PathBuf};
+use std::{num::NonZeroU64, path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use super::values::whole;
-use reference::Planted;
+use super::{
+    EndpointArgs, ExpectArgs,
+    values::{some_seconds, whole},
+};
+use workload::{sequence::Pattern, wording::nearest};
 
 /// What stands below the options in `--help`.
 const ABOUT: &str = "\
-Each run has a small scenario and a simulated reference server. Its patterns, lengths and times, and the server's slots \
-and limits, are drawn, or changed from those of an earlier run that reached something new. docs/SEARCH.md has more.
+Each run has a small scenario. Its patterns, lengths and times are drawn, or changed from those of an earlier run that \
+reached something new; with --simulated the server's slots and limits, too. docs/SEARCH.md has more.
 
 Exit codes:
   0  no run has a violation
   1  violations found
   2  the command line or a file is wrong
-  3  interrupted before a violation was found
+  3  nothing failed, and no run was valid, or the search was interrupted
   4  a run could not be held";
+
+/// How many runs are held where nothing else ends the search.
+const RUNS: u64 = 1000;
 
 /// What to search with.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = ABOUT)]
+#[command(after_help = ABOUT, next_help_heading = "Search")]
 pub struct SearchArgs {
-    /// Number of runs
-    #[arg(long, value_parser = whole::<NonZeroU64>, value_name = "N", default_value = "1000", allow_negative_numbers = true)]
-    pub runs: NonZeroU64,
+    /// Simulate the runs and their servers, in virtual time
+    #[arg(long, conflicts_with_all = [
+        "endpoint", "url", "model", "model_version", "embedded", "transport", "metrics_url", "server_pid", "server_memory",
+        "restart_command", "slots", "idle_limit", "strategy", "formula", "initial_state", "responses", "versions", "instances",
+        "max_batch_size", "candidates", "execution_time", "queue_delay", "minimum_slot_utilization", "preferred_batch_size", "like",
+        "grpc_max_connection_age", "fault_seed", "history", "golden", "expect", "pace", "replicas",
+    ])]
+    pub simulated: bool,
+    /// Number of runs [default: 1000, unless --duration is given]
+    #[arg(long, value_parser = whole::<NonZeroU64>, value_name = "N", allow_negative_numbers = true)]
+    pub runs: Option<NonZeroU64>,
+    /// Begin no run after this time, such as 10m; with --runs, whichever comes first
+    #[arg(short, long, value_name = "TIME", value_parser = some_seconds)]
+    pub duration: Option<Duration>,
     /// Seed of every choice; printed [default: from the clock]
-    #[arg(short, long, value_parser = whole::<u64>, value_name = "SEED", allow_negative_numbers = true)]
+    #[arg(short, long, alias = "seed", value_parser = whole::<u64>, value_name = "SEED", allow_negative_numbers = true)]
     pub random_seed: Option<u64>,
-    /// Plant a fault in the server (list: `sequence-stress faults`)
-    ///
-    /// NAME always, NAME:PROBABILITY, or NAME:once@N for the N-th chance of each run; repeatable.
-    #[arg(long, value_name = "NAME[:WHEN]")]
-    pub fault: Vec<Planted>,
-    /// End at the first run with a violation
+    /// End at the first violation. A server is left after the first run with a violation in any case
     #[arg(long)]
     pub fail_fast: bool,
+    /// Draw no run with these patterns, such as cancel-restart,reset, whose bugs are known
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',', value_parser = pattern)]
+    pub without: Vec<Pattern>,
     /// Go on from what FILE has learnt, if it is there, and write what is learnt to FILE
     #[arg(long, value_name = "FILE")]
     pub corpus: Option<PathBuf>,
+    /// Take what the run with this history reached as known; repeatable
+    #[arg(long, value_name = "FILE")]
+    pub known: Vec<PathBuf>,
+    /// Write what the search reached, and the first run with a violation, to FILE as JSON (docs/search.schema.json)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub json: Option<PathBuf>,
     /// Write the first violation to FILE
     ///
     /// `sequence-stress replay FILE` sends the same to a server. Without a violation the tool says so and leaves FILE untouched.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub failure: Option<PathBuf>,
+    /// Write the history of the run with a violation to FILE
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub history: Option<PathBuf>,
     /// Print only violations and the verdict
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
+    /// What is expected of the model.
+    #[command(flatten)]
+    pub expect: ExpectArgs,
+    /// The server.
+    #[command(flatten)]
+    pub endpoint: EndpointArgs,
+}
+
+fn pattern(text: &str) -> Result<Pattern, String> {
+    let meant = || nearest(text, Pattern::NAMES.iter().copied()).map(|name| format!("; did you mean '{name}'?"));
+    Pattern::named(text).ok_or_else(|| format!("there is no such pattern{}", meant().unwrap_or_default()))
+}
+
+impl SearchArgs {
+    /// The most runs.
+    pub fn most(&self) -> u64 {
+        self.runs.map_or(if self.duration.is_some() { u64::MAX } else { RUNS }, NonZeroU64::get)
+    }
 }

@@ -45,9 +45,18 @@ impl Scratch {
         let is_file = page.is_file() || !page.exists();
         let folder = if is_file { page.parent().unwrap_or(Path::new("")) } else { &temporary };
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        Self::within(folder)
+    }
+
+    /// Among the system's temporary files.
+    pub(super) fn temporary() -> Result<Self, String> {
+        Self::within(&env::temp_dir())
+    }
+
+    fn within(folder: &Path) -> Result<Self, String> {
         let made = tempfile::Builder::new().prefix(".sequence-stress-").tempdir_in(folder);
         let folder = made.map_err(|error| {
-            format!("cannot make a folder for the run's events beside {}: {error}; name another folder", page.display())
+            format!("cannot make a folder for the run's events in {}: {error}; name another folder", folder.display())
         })?;
         FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).push(folder.path().to_owned());
         Ok(Self { folder })
@@ -61,6 +70,11 @@ impl Scratch {
     /// How it is written.
     pub(super) fn options(&self, name: &str) -> Options {
         Options { path: self.path(name), keep: Keep::DEFAULT, limit: LIMIT, part: Options::PART }
+    }
+
+    /// How all of it is written.
+    pub(super) fn whole(&self, name: &str) -> Options {
+        Options { keep: Keep::All, ..self.options(name) }
     }
 
     /// Reads who had which slot in a run that has ended; nothing of the history is left.

@@ -1,202 +1,258 @@
-//! `sequence-stress search`: simulated runs that are drawn, each with what the ones before it have reached in mind.
+//! `sequence-stress search`: runs that are drawn, each with what the ones before it have reached in mind.
+
+mod live;
+mod simulated;
 
 use std::{
+    collections::BTreeSet,
     io::Write as _,
     path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    time::Instant,
 };
 
+use self::{live::Live, simulated::Simulated};
 use super::{
     Failure, WRONG_INPUT,
-    output::{Files, ResultFile, check_different, print, print_beside, say_error},
+    output::{Files, ResultFile, check_different, check_history_file, print, print_beside, say_error},
     seed_from_the_clock,
-    simulate::{Run, interruptible},
+    simulate::interruptible,
 };
 use crate::{
-    cli::{FileArgs, ResultArgs, SearchArgs, quoted},
-    report::counted,
-    search::Search,
+    check::check_by,
+    cli::{FileArgs, ResultArgs, SearchArgs},
+    report::{CoverageRow, Extent, Pictured, SearchResult, Summary, counted, write_text},
+    search::{Recipe, Retraced, Search, Terms},
     simulate::Plan,
 };
-use reference::ServerSetup;
+use oracle::{ViolationKind, golden::Golden};
+use reference::{ServerSetup, transitions::Pair};
 use workload::seed::Seed;
 
 /// More than a search writes that has reached each pair there is.
 const CORPUS_BYTES_MAX: u64 = 256 << 20;
+/// So many drawn runs one after the other that do not suit the server are no chance.
+const UNSUITED_MAX: u32 = 1000;
 
-/// What the runs of this search came to.
-#[derive(Default)]
-struct Findings {
-    runs: u64,
-    violating: u64,
-    first: Option<Violating>,
-    requests: u64,
+/// What holds the runs of a search.
+trait Holding {
+    /// Holds a run; the search knows of so many others.
+    fn hold(&mut self, recipe: &Recipe, number: u64) -> Result<Held, Failure>;
+    /// The first run with a violation, and how the server was, where that is known.
+    fn first(&self) -> Option<Result<(Summary, Option<ServerSetup>), String>>;
+    /// Whether a violation may have left something behind for the runs after it.
+    fn ends_with_a_violation(&self) -> bool;
 }
 
-/// A run with a violation.
-struct Violating {
-    run: u64,
-    plan: Plan,
-    seed: Seed,
-    server: ServerSetup,
+/// What came of a run.
+enum Held {
+    Run(One),
+    /// The server cannot do it, for this reason.
+    Unsuited(String),
+    Interrupted,
+}
+
+/// A run.
+struct One {
+    requests: u64,
+    /// What its server went through, where that is known.
+    pairs: Option<BTreeSet<Pair>>,
+    /// How many violations of each kind it has.
+    violations: Vec<(ViolationKind, u64)>,
+    /// Whether it was valid, where it has no violation.
+    is_valid: bool,
+}
+
+/// Where the search leaves what it found.
+struct Outputs {
+    json: Option<ResultFile>,
+    failure: Files,
+    corpus: Option<ResultFile>,
 }
 
 /// Draws runs and holds them, and returns the exit code.
 pub(super) fn search(args: &SearchArgs) -> Result<u8, Failure> {
-    Plan::check_faults(&args.fault).map_err(Failure::wrong_input)?;
-    let files = FileArgs { results: ResultArgs::default(), failure: args.failure.clone() };
-    check_different(args.corpus.iter().map(|path| ("corpus", path.as_path())).chain(files.named()))
-        .map_err(Failure::wrong_input)?;
-    let failure = Files::check(&files).map_err(Failure::wrong_input)?;
+    Plan::check_faults(if args.simulated { &args.endpoint.server.fault } else { &[] }).map_err(Failure::wrong_input)?;
     let seed = Seed(args.random_seed.unwrap_or_else(seed_from_the_clock));
-    let mut search = Search::new(seed);
-    let corpus = args.corpus.as_deref().map(|path| opened(path, &mut search)).transpose()?;
+    let terms = Terms { without: args.without.iter().copied().collect(), ..Terms::default() };
+    terms.check().map_err(|why| Failure::wrong_input(format!("--without: {why}")))?;
+    let outputs = outputs(args).map_err(Failure::wrong_input)?;
     let saw_violation = Arc::<AtomicBool>::default();
     interruptible(Arc::clone(&saw_violation), move |interrupted| {
-        if !args.quiet {
-            print(|out| {
-                writeln!(out, "search with seed {seed}: {}", counted(args.runs.get(), "run"))?;
-                writeln!(
-                    out,
-                    "{:>8} {:>12} {:>8} {:>16} {:>18}",
-                    "runs", "requests", "pairs", "new in next run", "unseen, at least"
-                )
-            });
-        }
-        let (result, problem) = hold(args, seed, &mut search, interrupted, &saw_violation);
-        let written = corpus.map(|file| file.write(&search.to_json()));
-        let why_unknown = match &problem {
-            Some(_) => Some("a run could not be held"),
-            None => interrupted.load(Relaxed).then_some("interrupted"),
-        };
-        let code = conclude(args, seed, &search, (&result, why_unknown), &failure);
-        if let Some(Err(problem)) = &written {
-            say_error(problem);
-        }
-        // What was found counts for more than a file that cannot be written, or a run that cannot be held.
-        match problem {
-            _ if code == 1 => Ok(code),
-            Some(problem) => Err(problem),
-            None => Ok(if matches!(written, Some(Err(_))) { WRONG_INPUT } else { code }),
+        let its = (args, seed, outputs, &*saw_violation);
+        if args.simulated {
+            work(its, interrupted, Search::new(seed, terms), Simulated::new(args, seed, interrupted), None)
+        } else {
+            let live = Live::begin(args, seed, interrupted)?;
+            let terms = Terms { given_idle: Some(live.idle_limit()?), ..terms };
+            let (search, golden) = (Search::new(seed, terms), live.golden());
+            work(its, interrupted, search, live, golden.as_ref())
         }
     })
 }
 
-/// Takes in what a file has learnt, if it is there, and makes sure that it can be written.
-fn opened(path: &Path, search: &mut Search) -> Result<ResultFile, Failure> {
-    let file = ResultFile::check("corpus", "the corpus", path).map_err(Failure::wrong_input)?;
-    let old = std::fs::metadata(path).ok().filter(|its| its.is_file() && its.len() > 0);
-    if let Some(old) = old {
-        let cannot = |why: String| {
-            Failure::wrong_input(format!("cannot go on from '{}': {why}; name another file", path.display()))
-        };
-        if old.len() > CORPUS_BYTES_MAX {
-            return Err(cannot(format!("it has over {} MiB", CORPUS_BYTES_MAX >> 20)));
-        }
-        let bytes = std::fs::read(path).map_err(|error| cannot(error.to_string()))?;
-        search.take_in(&bytes).map_err(cannot)?;
-    }
-    Ok(file)
+fn outputs(args: &SearchArgs) -> Result<Outputs, String> {
+    let files = FileArgs { results: ResultArgs::default(), failure: args.failure.clone() };
+    let named = [("corpus", &args.corpus), ("json", &args.json), ("history", &args.history)].into_iter();
+    let named = named.filter_map(|(flag, path)| Some((flag, path.as_deref()?)));
+    check_different(named.chain(files.named()).chain(args.expect.files()))?;
+    args.history.as_deref().map(check_history_file).transpose()?;
+    let file =
+        |flag, what, path: &Option<_>| path.as_deref().map(|path| ResultFile::check(flag, what, path)).transpose();
+    Ok(Outputs {
+        json: file("json", "the result", &args.json)?,
+        corpus: file("corpus", "the corpus", &args.corpus)?,
+        failure: Files::check(&files)?,
+    })
 }
 
+/// Searches, and returns the exit code.
+fn work(
+    (args, seed, outputs, saw_violation): (&SearchArgs, Seed, Outputs, &AtomicBool),
+    interrupted: &AtomicBool,
+    mut search: Search,
+    mut holding: impl Holding,
+    golden: Option<&Arc<Golden>>,
+) -> Result<u8, Failure> {
+    args.corpus.as_deref().map(|path| take_in(path, &mut search)).transpose().map_err(Failure::wrong_input)?;
+    for path in &args.known {
+        let pairs = retraced(path, golden).map_err(|why| {
+            Failure::wrong_input(format!("cannot tell from the history '{}' what was reached: {why}", path.display()))
+        })?;
+        let new = search.know(&pairs) as u64;
+        if !args.quiet {
+            let all = counted(pairs.len() as u64, "pair");
+            print(|out| writeln!(out, "{} reached {all}, {new} of them new", path.display()));
+        }
+    }
+    if !args.quiet {
+        let most = if args.most() == u64::MAX { "runs".to_owned() } else { counted(args.most(), "run") };
+        print(|out| {
+            writeln!(out, "search with seed {seed}: {most}")?;
+            CoverageRow::write_head(out)
+        });
+    }
+    let mut result = SearchResult::new(seed, args.simulated);
+    let ended = hold(args, &mut search, &mut holding, &mut result, (interrupted, saw_violation));
+    result.broken_off = match &ended {
+        Err(_) => Some("a run could not be held"),
+        Ok(()) => interrupted.load(Relaxed).then_some("interrupted"),
+    };
+    let code = conclude(args, &mut result, &holding, &search, &outputs);
+    // What was found counts for more than a run that cannot be held.
+    ended.map_or_else(|problem| if code == 1 { Ok(code) } else { Err(problem) }, |()| Ok(code))
+}
+
+/// Takes in what a file has learnt, if it is there.
+fn take_in(path: &Path, search: &mut Search) -> Result<(), String> {
+    let Some(old) = std::fs::metadata(path).ok().filter(|its| its.is_file() && its.len() > 0) else { return Ok(()) };
+    let cannot = |why: String| format!("cannot go on from '{}': {why}; name another file", path.display());
+    if old.len() > CORPUS_BYTES_MAX {
+        return Err(cannot(format!("it has over {} MiB", CORPUS_BYTES_MAX >> 20)));
+    }
+    let bytes = std::fs::read(path).map_err(|error| cannot(error.to_string()))?;
+    search.take_in(&bytes).map_err(cannot)
+}
+
+/// What the server of a run went through, by the run's history.
+fn retraced(path: &Path, golden: Option<&Arc<Golden>>) -> Result<BTreeSet<Pair>, String> {
+    let mut retraced = Retraced::default();
+    let checked = check_by(golden, path, &mut retraced).map_err(|damage| damage.to_string())?;
+    match checked.damage {
+        Some(damage) => Err(damage.to_string()),
+        None => retraced.pairs(),
+    }
+}
+
+/// Draws runs and holds them until the search is over. An error is why a run could not be held.
 fn hold(
     args: &SearchArgs,
-    seed: Seed,
     search: &mut Search,
-    interrupted: &AtomicBool,
-    saw_violation: &AtomicBool,
-) -> (Findings, Option<Failure>) {
-    let mut result = Findings::default();
-    while result.runs < args.runs.get() && !interrupted.load(Relaxed) {
+    holding: &mut impl Holding,
+    result: &mut SearchResult,
+    (interrupted, saw_violation): (&AtomicBool, &AtomicBool),
+) -> Result<(), Failure> {
+    let (began, mut unsuited) = (Instant::now(), 0);
+    let is_over = |result: &SearchResult| {
+        let is_late = args.duration.is_some_and(|limit| began.elapsed() >= limit);
+        result.runs >= args.most() || is_late || interrupted.load(Relaxed)
+    };
+    while !is_over(result) {
         let recipe = search.draw();
-        let drawn = format!("run {} of the search cannot be held", result.runs + 1);
-        let cannot = |why: String| Failure::could_not_test(format!("{drawn}: {why}"));
-        let server = recipe.server(args.fault.clone());
-        let plan = recipe.scenario().map_err(|error| error.to_string());
-        let plan = match plan.and_then(|scenario| Plan::new(scenario, server.clone())) {
-            Ok(plan) => plan.watched(),
-            Err(why) => return (result, Some(cannot(why))),
+        let one = match holding.hold(&recipe, search.estimate().runs)? {
+            Held::Run(one) => one,
+            Held::Interrupted => break,
+            Held::Unsuited(why) if unsuited == UNSUITED_MAX => {
+                return Err(Failure::could_not_test(format!("none of {unsuited} drawn runs suits the server: {why}")));
+            }
+            Held::Unsuited(_) => {
+                unsuited += 1;
+                continue;
+            }
         };
-        let of_run = Seed(seed.0.wrapping_add(search.estimate().runs));
-        let Some(held) = plan.hold_unless(interrupted, of_run, false) else { break };
+        unsuited = 0;
         result.runs += 1;
-        result.requests += held.requests;
-        if !held.tally.violations.is_empty() {
+        result.requests += one.requests;
+        result.unknown += u64::from(!one.is_valid && one.violations.is_empty());
+        let is_violating = !one.violations.is_empty();
+        if is_violating {
             result.violating += 1;
             saw_violation.store(true, Relaxed);
             if !args.quiet {
-                let kinds: Vec<_> = held.tally.violations.keys().map(ToString::to_string).collect();
+                let kinds: Vec<_> = one.violations.iter().map(|(kind, _)| kind.to_string()).collect();
                 print(|out| writeln!(out, "run {}: {}", result.runs, kinds.join(", ")));
             }
-            result.first.get_or_insert(Violating { run: result.runs, plan, seed: of_run, server });
         }
-        search.learn(recipe, &held.pairs);
-        let is_last = result.runs == args.runs.get() || (args.fail_fast && result.violating > 0);
-        if !args.quiet && (result.runs.is_power_of_two() || is_last) {
-            write_row(search, result.requests);
+        for (kind, count) in one.violations {
+            *result.violations_by_kind.entry(kind).or_default() += count;
         }
-        if is_last {
+        if let Some(pairs) = one.pairs {
+            search.learn(recipe, &pairs);
+        }
+        let row = result.coverage.add(began.elapsed(), result.requests, search.estimate());
+        let ends = is_violating && (args.fail_fast || holding.ends_with_a_violation());
+        if !args.quiet && (result.runs.is_power_of_two() || ends || is_over(result)) {
+            print(|out| row.write(out));
+        }
+        if ends {
             break;
         }
     }
-    (result, None)
+    Ok(())
 }
 
-fn write_row(search: &Search, requests: u64) {
-    let estimate = search.estimate();
-    let (new, unseen) = (estimate.new_in_next().unwrap_or_default(), estimate.unseen_at_least().unwrap_or_default());
-    print(|out| {
-        writeln!(out, "{:>8} {requests:>12} {:>8} {new:>16.2} {unseen:>18.0}", estimate.runs, estimate.reached)
-    });
-}
-
-/// Shows what was found, and returns the exit code.
+/// Shows and writes what was found, and returns the exit code.
 fn conclude(
     args: &SearchArgs,
-    seed: Seed,
+    result: &mut SearchResult,
+    holding: &impl Holding,
     search: &Search,
-    (result, why_unknown): (&Findings, Option<&str>),
-    failure: &Files,
+    outputs: &Outputs,
 ) -> u8 {
-    match &result.first {
-        Some(violating) => show(args, seed, violating, failure),
-        None => failure.leave_failure(),
+    match holding.first() {
+        Some(Ok((summary, server))) => {
+            print(|out| {
+                writeln!(out, "\nThe first run with a violation:")?;
+                write_text(&summary, if args.quiet { Extent::Short } else { Extent::Usual }, out)
+            });
+            outputs.failure.write(&summary, &Pictured::default(), server.as_ref(), args.quiet);
+            result.first = Some(Box::new(summary));
+        }
+        Some(Err(why)) => say_error(&format!("{why}; it is not explained, and no failure is written")),
+        None => outputs.failure.leave_failure(),
     }
-    let runs = counted(result.runs, "run");
-    let pairs = counted(search.estimate().reached, "pair");
-    print(|out| match result.violating {
-        0 => match why_unknown {
-            Some(why) => {
-                writeln!(out, "UNKNOWN: {why}; {runs} had no violation; {pairs} of transitions reached (seed {seed})")
-            }
-            None => writeln!(out, "VALID: {runs}, no violation; {pairs} of transitions reached (seed {seed})"),
-        },
-        violating => writeln!(
-            out,
-            "INVALID: {violating} of {runs} have violations; {pairs} of transitions reached (seed {seed})"
-        ),
-    });
+    print(|out| result.write_verdict(out));
     print_beside(|out| writeln!(out, "{} sent", counted(result.requests, "request")));
-    match result.violating {
-        0 if why_unknown.is_some() => 3,
-        0 => 0,
-        _ => 1,
+    let code = result.exit_code();
+    let json = outputs.json.as_ref().map(|file| file.write(&result.to_json()));
+    let corpus = outputs.corpus.as_ref().map(|file| file.write(&search.to_json()));
+    let problems: Vec<_> = json.into_iter().chain(corpus).filter_map(Result::err).collect();
+    for problem in &problems {
+        say_error(problem);
     }
-}
-
-/// Shows a run with a violation, and writes the failure.
-fn show(args: &SearchArgs, seed: Seed, violating: &Violating, failure: &Files) {
-    let Violating { run, plan, seed: of_run, server } = violating;
-    let faults: Vec<_> = args.fault.iter().map(|planted| format!(" --fault {planted}")).collect();
-    let replay = match (&args.corpus, &args.failure) {
-        (None, _) => format!("sequence-stress search -r {seed} --runs {run}{}", faults.concat()),
-        // The corpus is another one by now.
-        (Some(_), Some(file)) => format!("sequence-stress replay {}", quoted(&file.display().to_string())),
-        (Some(_), None) => "add --failure FILE to a search with a corpus".to_owned(),
-    };
-    let its = Run { plan, name: "search", seed: *of_run, server: server.clone(), replay };
-    its.show(&format!("Run {run} of the search"), failure, args.quiet);
+    // What was found counts for more than a file that cannot be written.
+    if problems.is_empty() || code == 1 { code } else { WRONG_INPUT }
 }

@@ -229,7 +229,7 @@ impl Run<'_> {
     }
 
     /// All that happened, judged and explained as a history is.
-    fn explained(&self) -> Result<Summary, String> {
+    pub(super) fn explained(&self) -> Result<Summary, String> {
         let Self { plan, name, seed, server, replay } = self;
         let (checked, held) = plan.explain(*seed, (name, replay), server.clone())?;
         let planted = plan.faults().iter().zip(&held.committed);

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Run;
-use crate::report::{RunDocument, SCHEMA_VERSION};
+use crate::report::{CoverageRow, RunDocument, SCHEMA_VERSION};
 use workload::seed::Seed;
 
 /// What a hunt did and found.
@@ -32,6 +32,9 @@ pub(crate) struct Hunt {
     pub(crate) models: Vec<String>,
     /// What came of the runs.
     pub(crate) coverage: Vec<Covered>,
+    /// How far a hunt that learns (`--learn`) was after each of its searches; empty where it does not learn.
+    #[serde(default)]
+    pub(crate) reached: Vec<CoverageRow>,
     /// What was found, in the order in which it was found.
     pub(crate) findings: Vec<Finding>,
     /// Runs in which something was wrong that nobody looked into yet.

@@ -1,7 +1,7 @@
 //! Results as Markdown, as the summary of a CI job shows them. Texts that came from a server stay texts.
 
 use super::{
-    Verdict,
+    CoverageRow, Verdict,
     checks::{Check, CheckName},
     counted, hunt,
     told::{EXAMPLES, Group, Told, groups},
@@ -250,6 +250,13 @@ fn of_hunt(hunt: &Hunt) -> Vec<String> {
             [inline(release)].into_iter().chain(hunt.models.iter().map(of_model)).collect()
         });
         parts.push(format!("\n### Runs\n{}", table(&titles, rows)));
+    }
+    if let Some(CoverageRow { runs, pairs, new_in_next_run: new, unseen_at_least: unseen, .. }) = hunt.reached.last() {
+        let runs = counted(*runs, "drawn run");
+        let pairs = counted(*pairs, "pair");
+        parts.push(format!(
+            "\n{runs} reached {pairs} of transitions; the next run is expected to reach {new:.2} new ones, and at least {unseen:.0} are unseen.\n"
+        ));
     }
     let waiting = hunt.waiting.iter().map(|its| {
         let command = inline(&its.found.command);

@@ -1,6 +1,11 @@
-//! What a run of a search is like: a small scenario, and the server that it is sent to.
+//! What a run of a search is like: a small scenario, and the server that it is sent to where the search draws that, too.
 
-use std::{collections::BTreeMap, fmt::Write as _, ops::RangeInclusive, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    ops::RangeInclusive,
+    time::Duration,
+};
 
 use rand::{
     RngExt as _,
@@ -34,14 +39,37 @@ const LONGEST: [u32; 6] = [1, 2, 3, 6, 12, 30];
 const WINDOWS: [Option<u32>; 4] = [None, None, Some(1), Some(2)];
 /// The longest pause of steps and iterations, in ms.
 const PAUSE_MAX: u64 = 1500;
+/// A longer idle limit of a given server is not paused for.
+const IDLE_MAX: u64 = 1000;
+/// How long a run on a given server begins iterations, in s, and how long the pauses of a sequence last there at most, in ms.
+const LASTS_S: u64 = 2;
+const PAUSES_MAX: u64 = 6000;
+/// How long the tool watches before and after such a run whether others use the model.
+const QUIET_MS: u64 = 200;
 /// Genes that change at a time.
 const CHANGES: RangeInclusive<u32> = 1..=3;
 
-/// A small scenario, and the server that it is sent to.
+/// What recipes are drawn by.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// The idle limit of the server, where the server is not drawn.
+    pub given_idle: Option<Duration>,
+    /// Patterns that no run has.
+    pub without: BTreeSet<Pattern>,
+}
+
+/// A small scenario, and the server that it is sent to where that is drawn, too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
     groups: Vec<Group>,
+    server: Option<Drawn>,
+}
+
+/// A server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Drawn {
     is_oldest: bool,
     instances: u32,
     batch: u32,
@@ -68,53 +96,69 @@ struct Group {
 
 impl Recipe {
     /// Any run.
-    pub fn drawn(random: &mut ChaCha8Rng) -> Self {
+    pub fn drawn(random: &mut ChaCha8Rng, terms: &Terms) -> Self {
         let groups = random.random_range(GROUPS);
-        let idle_ms = *IDLE.choose(random).expect("there are some");
-        Self {
-            groups: (0..groups).map(|_| Group::drawn(random, idle_ms)).collect(),
+        let idle_ms = terms.idle_ms().unwrap_or_else(|| *IDLE.choose(random).expect("there are some"));
+        let groups = (0..groups).map(|_| Group::drawn(random, idle_ms, terms)).collect();
+        let server = terms.given_idle.is_none().then(|| Drawn {
             is_oldest: random.random_bool(0.4),
             instances: random.random_range(INSTANCES),
             batch: random.random_range(BATCH),
             execution_ms: *EXECUTION.choose(random).expect("there are some"),
             idle_ms,
-        }
+        });
+        Self { groups, server }
     }
 
     /// The same with some genes drawn anew.
-    pub(super) fn changed(mut self, random: &mut ChaCha8Rng) -> Self {
+    pub(super) fn changed(mut self, random: &mut ChaCha8Rng, terms: &Terms) -> Self {
         for _ in 0..random.random_range(CHANGES) {
-            let other = Self::drawn(random);
-            match random.random_range(0..8) {
-                0 => self.is_oldest = other.is_oldest,
-                1 => (self.instances, self.batch) = (other.instances, other.batch),
-                2 => self.execution_ms = other.execution_ms,
-                3 => self.idle_ms = other.idle_ms,
-                4 if self.groups.len() < *GROUPS.end() => self.groups.extend(other.groups.into_iter().take(1)),
-                5 if self.groups.len() > 1 => _ = self.groups.swap_remove(random.random_range(0..self.groups.len())),
-                _ => {
+            let other = Self::drawn(random, terms);
+            match (random.random_range(0..8), &mut self.server, other.server) {
+                (0, Some(its), Some(other)) => its.is_oldest = other.is_oldest,
+                (1, Some(its), Some(other)) => (its.instances, its.batch) = (other.instances, other.batch),
+                (2, Some(its), Some(other)) => its.execution_ms = other.execution_ms,
+                (3, Some(its), Some(other)) => its.idle_ms = other.idle_ms,
+                (4, ..) if self.groups.len() < *GROUPS.end() => self.groups.extend(other.groups.into_iter().take(1)),
+                (5, ..) if self.groups.len() > 1 => {
+                    _ = self.groups.swap_remove(random.random_range(0..self.groups.len()));
+                }
+                (_, its, _) => {
+                    let idle_ms = its.as_ref().map(|its| its.idle_ms).or(terms.idle_ms()).unwrap_or(IDLE_MAX);
                     let group = self.groups.choose_mut(random).expect("there is one");
-                    group.change(Group::drawn(random, self.idle_ms), random);
+                    group.change(Group::drawn(random, idle_ms, terms), random);
                 }
             }
         }
         self
     }
 
+    /// Whether the search that drew it drew the server, too.
+    pub(super) fn has_server(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// Whether it has one of these patterns.
+    pub(super) fn has_any(&self, patterns: &BTreeSet<Pattern>) -> bool {
+        self.groups.iter().any(|group| group.patterns.keys().any(|pattern| patterns.contains(pattern)))
+    }
+
     /// Whether a search may come to it.
     pub(super) fn is_drawable(&self) -> bool {
-        let has_server = INSTANCES.contains(&self.instances) && BATCH.contains(&self.batch);
-        let has_times = EXECUTION.contains(&self.execution_ms) && IDLE.contains(&self.idle_ms);
         let has_groups = GROUPS.contains(&self.groups.len()) && self.groups.iter().all(Group::is_drawable);
-        has_server && has_times && has_groups && self.scenario().is_ok()
+        has_groups && self.server.as_ref().is_none_or(Drawn::is_drawable) && self.scenario().is_ok()
     }
 
     /// The scenario as a file has it.
     pub fn scenario_text(&self) -> String {
         let iterations = ITERATIONS / self.groups.iter().map(|group| u64::from(group.workers)).sum::<u64>().max(1);
-        let mut text = format!("[target]\nmodel = \"{}\"\n", self.model());
+        let mut text = match &self.server {
+            Some(server) => format!("[target]\nmodel = \"{}\"\n", server.model()),
+            // What a drawn run reaches is what its search counts.
+            None => format!("claims = {{}}\nlimits.quiet_ms = {QUIET_MS}\n"),
+        };
         for (number, group) in self.groups.iter().enumerate() {
-            group.write(number, iterations.max(1), &mut text).expect("a String");
+            group.write(number, iterations.max(1), self.server.is_none(), &mut text).expect("a String");
         }
         text
     }
@@ -124,19 +168,53 @@ impl Recipe {
     /// # Errors
     /// When its parts do not go together.
     pub fn scenario(&self) -> Result<Scenario, ScenarioError> {
-        Scenario::resolve(&Source::from_text("search", &self.scenario_text()), Overrides::default())
+        self.scenario_with(Overrides::default())
     }
 
-    /// The server, with these faults.
+    /// The scenario, where something is said in its place, such as the endpoint.
+    ///
+    /// # Errors
+    /// When its parts do not go together.
+    pub fn scenario_with(&self, overrides: Overrides) -> Result<Scenario, ScenarioError> {
+        Scenario::resolve(&Source::from_text("search", &self.scenario_text()), overrides)
+    }
+
+    /// The server, with these faults; as it is by default where none was drawn.
     pub fn server(&self, fault: Vec<Planted>) -> ServerSetup {
+        let rest = ServerSetup { fault, ..ServerSetup::default() };
+        let Some(Drawn { instances, batch, execution_ms, idle_ms, .. }) = self.server else { return rest };
         ServerSetup {
-            idle_limit: Duration::from_millis(self.idle_ms),
-            instances: self.instances,
-            max_batch_size: self.batch,
-            execution_time: Duration::from_millis(self.execution_ms),
-            fault,
-            ..ServerSetup::default()
+            idle_limit: Duration::from_millis(idle_ms),
+            instances,
+            max_batch_size: batch,
+            execution_time: Duration::from_millis(execution_ms),
+            ..rest
         }
+    }
+}
+
+impl Terms {
+    /// Makes sure that runs can be drawn: each kind of sending has a pattern.
+    ///
+    /// # Errors
+    /// Why not, in one line.
+    pub fn check(&self) -> Result<(), String> {
+        let is_left = |pattern: &Pattern| can_be_sent(*pattern, true) && !self.without.contains(pattern);
+        if Pattern::ALL.iter().any(is_left) { Ok(()) } else { Err("no pattern is left that calls can send".to_owned()) }
+    }
+
+    /// The idle limit that pauses are drawn by, in ms, where that of the server is not drawn.
+    fn idle_ms(&self) -> Option<u64> {
+        let given = self.given_idle?.as_millis();
+        Some(u64::try_from(given).unwrap_or(u64::MAX).clamp(1, IDLE_MAX))
+    }
+}
+
+impl Drawn {
+    /// Whether a search may come to it.
+    fn is_drawable(&self) -> bool {
+        let has_slots = INSTANCES.contains(&self.instances) && BATCH.contains(&self.batch);
+        has_slots && EXECUTION.contains(&self.execution_ms) && IDLE.contains(&self.idle_ms)
     }
 
     fn model(&self) -> &'static str {
@@ -144,17 +222,18 @@ impl Recipe {
     }
 }
 
-/// Whether a simulated client can send a pattern.
+/// Whether a client of a search can send a pattern.
 fn can_be_sent(pattern: Pattern, is_unary: bool) -> bool {
     let needs_stream = pattern.has(Trait::Streams);
     !pattern.has(Trait::IsKilled) && (!is_unary || !needs_stream)
 }
 
 impl Group {
-    fn drawn(random: &mut ChaCha8Rng, idle_ms: u64) -> Self {
+    fn drawn(random: &mut ChaCha8Rng, idle_ms: u64, terms: &Terms) -> Self {
         let is_unary = random.random_bool(0.2);
         let count = random.random_range(PATTERNS);
-        let drawn = Pattern::ALL.into_iter().filter(|pattern| can_be_sent(*pattern, is_unary)).sample(random, count);
+        let may_be = |pattern: &Pattern| can_be_sent(*pattern, is_unary) && !terms.without.contains(pattern);
+        let drawn = Pattern::ALL.into_iter().filter(may_be).sample(random, count);
         let weight = |pattern, random: &mut ChaCha8Rng| (pattern, *WEIGHTS.choose(random).expect("there are some"));
         let patterns = drawn.into_iter().map(|pattern| weight(pattern, random)).collect();
         let pause = |random: &mut ChaCha8Rng| match random.random_range(0..6) {
@@ -201,12 +280,16 @@ impl Group {
         }
     }
 
-    fn write(&self, number: usize, iterations: u64, out: &mut String) -> std::fmt::Result {
+    /// Writes it. In real time a run has a limit.
+    fn write(&self, number: usize, iterations: u64, is_real: bool, out: &mut String) -> std::fmt::Result {
         let weights: Vec<_> = self.patterns.iter().map(|(pattern, weight)| format!("{pattern} = {weight}")).collect();
         let weights = weights.join(", ");
         let [step, iteration] = self.think;
+        let longest = if is_real { PAUSES_MAX / u64::from(self.longest) } else { PAUSE_MAX };
+        let (step, lasts) =
+            (step.min(longest), if is_real { format!(", duration_s = {LASTS_S}") } else { String::new() });
         writeln!(out, "\n[[population]]\nname = \"group-{number}\"")?;
-        writeln!(out, "load = {{ workers = {}, iterations = {iterations} }}", self.workers)?;
+        writeln!(out, "load = {{ workers = {}, iterations = {iterations}{lasts} }}", self.workers)?;
         let probability = if self.rare > 0 { 0.3 } else { 0.0 };
         writeln!(
             out,

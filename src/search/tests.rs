@@ -1,6 +1,9 @@
+use std::time::Duration;
+
 use super::*;
 use crate::simulate::Plan;
 use reference::Planted;
+use workload::sequence::Pattern;
 
 /// Holds so many runs of a search, and says in how many of them which violations were found, and how many requests were sent.
 fn search_for(search: &mut Search, runs: u64, planted: &[Planted]) -> (Vec<u64>, u64) {
@@ -22,7 +25,7 @@ fn search_for(search: &mut Search, runs: u64, planted: &[Planted]) -> (Vec<u64>,
 
 #[test]
 fn a_search_accuses_no_correct_server_and_reaches_more_and_more() {
-    let mut search = Search::new(Seed(1));
+    let mut search = Search::new(Seed(1), Terms::default());
     let (violating, _) = search_for(&mut search, 20, &[]);
     let early = search.estimate();
     assert_eq!((violating, early.runs), (Vec::new(), 20));
@@ -38,7 +41,7 @@ fn a_search_accuses_no_correct_server_and_reaches_more_and_more() {
 #[test]
 fn equal_seeds_search_alike() {
     let found = |seed| {
-        let mut search = Search::new(Seed(seed));
+        let mut search = Search::new(Seed(seed), Terms::default());
         let (_, requests) = search_for(&mut search, 8, &[]);
         (requests, search.reached)
     };
@@ -49,14 +52,15 @@ fn equal_seeds_search_alike() {
 #[test]
 fn a_search_finds_a_planted_fault() {
     for fault in ["double-release:0.01", "leak-slot-at-end:0.01", "keep-state:0.01"] {
-        let (violating, requests) = search_for(&mut Search::new(Seed(1)), 20, &[fault.parse().expect("a fault")]);
+        let (violating, requests) =
+            search_for(&mut Search::new(Seed(1), Terms::default()), 20, &[fault.parse().expect("a fault")]);
         assert!(!violating.is_empty(), "{fault} was not found with {requests} requests");
     }
 }
 
 #[test]
 fn a_run_is_kept_for_what_no_run_before_it_reached() {
-    let mut search = Search::new(Seed(1));
+    let mut search = Search::new(Seed(1), Terms::default());
     let recipe = search.draw();
     let plan = Plan::new(recipe.scenario().expect("a scenario"), recipe.server(Vec::new())).expect("a plan").watched();
     let held = plan.hold(Seed(1));
@@ -71,9 +75,9 @@ fn a_run_is_kept_for_what_no_run_before_it_reached() {
 
 #[test]
 fn a_search_goes_on_from_what_another_one_learnt() {
-    let mut first = Search::new(Seed(1));
+    let mut first = Search::new(Seed(1), Terms::default());
     search_for(&mut first, 5, &[]);
-    let mut second = Search::new(Seed(2));
+    let mut second = Search::new(Seed(2), Terms::default());
     second.take_in(&first.to_json()).expect("what the first one learnt");
     assert_eq!((second.estimate(), second.reached()), (first.estimate(), first.reached()));
     assert_eq!(second.to_json(), first.to_json());
@@ -82,13 +86,13 @@ fn a_search_goes_on_from_what_another_one_learnt() {
     let text = String::from_utf8(first.to_json()).expect("UTF-8");
     for (bad, says) in [
         ("{}".to_owned(), "it is no corpus"),
-        (text.replacen("\"form\":1", "\"form\":7", 1), "it has form 7"),
+        (text.replacen("\"form\":2", "\"form\":7", 1), "it has form 7"),
         (text.replacen("\"batch\":", "\"batch\":7", 1), "no search draws"),
         (text.replacen("\"workers\":", "\"workers\":7", 1), "no search draws"),
         (text.replacen("\"runs\":5", "\"runs\":18446744073709551615", 1), "its counts cannot be"),
         (text.replacen("\"runs\":5", "\"runs\":0", 1), "its counts cannot be"),
     ] {
-        let why = Search::new(Seed(2)).take_in(bad.as_bytes()).expect_err("it is bad");
+        let why = Search::new(Seed(2), Terms::default()).take_in(bad.as_bytes()).expect_err("it is bad");
         assert!(why.contains(says), "{why}");
     }
 }
@@ -96,12 +100,21 @@ fn a_search_goes_on_from_what_another_one_learnt() {
 #[test]
 fn whatever_is_drawn_or_changed_is_a_scenario() {
     let mut random = Seed(5).of_search();
-    let mut recipe = Recipe::drawn(&mut random);
-    for _ in 0..500 {
-        recipe = if random.random_bool(0.3) { Recipe::drawn(&mut random) } else { recipe.changed(&mut random) };
-        recipe.scenario().unwrap_or_else(|error| panic!("{error}: {}", recipe.scenario_text()));
-        assert!(recipe.is_drawable(), "{recipe:?}");
+    let without = BTreeSet::from([Pattern::Valid, Pattern::CancelRestart]);
+    for given_idle in [None, Some(Duration::from_millis(200)), Some(Duration::MAX)] {
+        let terms = Terms { given_idle, without: without.clone() };
+        terms.check().expect("patterns are left");
+        let mut recipe = Recipe::drawn(&mut random, &terms);
+        for _ in 0..500 {
+            let is_new = random.random_bool(0.3);
+            recipe = if is_new { Recipe::drawn(&mut random, &terms) } else { recipe.changed(&mut random, &terms) };
+            recipe.scenario().unwrap_or_else(|error| panic!("{error}: {}", recipe.scenario_text()));
+            assert!(recipe.is_drawable() && recipe.has_server() == given_idle.is_none(), "{recipe:?}");
+            assert!(!recipe.has_any(&without), "{recipe:?}");
+        }
     }
+    let none = Terms { without: Pattern::ALL.into(), ..Terms::default() };
+    assert!(none.check().is_err());
 }
 
 #[test]

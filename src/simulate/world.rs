@@ -23,13 +23,15 @@ use reference::{
     simulated::{Answer, SequenceId, Simulated, Submitted},
     transitions::Pair,
 };
-use wire::transport::RequestTemplate;
+use wire::{proto::ModelInferRequest, transport::RequestTemplate};
 use workload::{
     conversation::Lane,
     event::{ContextId, Event, EventKind, Nanos},
+    model::Model,
     plan::correlation_id,
+    scenario::Scenario,
     seed::Seed,
-    sequence::{CorrelationId, IdForm, Special, Step, WireId},
+    sequence::{CorrelationId, IdForm, RequestId, Special, Step, WireId},
 };
 
 /// The most events of a run that are kept, to be explained.
@@ -99,7 +101,6 @@ pub(super) struct Concluded {
     pub(super) left_out: u64,
     /// Each planted fault.
     pub(super) committed: Vec<Committed>,
-    pub(super) pairs: BTreeSet<Pair>,
 }
 
 impl<'p> World<'p> {
@@ -240,11 +241,7 @@ impl<'p> World<'p> {
         let (_, id) = &self.ids[id];
         let now = Duration::from_nanos(self.now);
         if step.flaw().is_some() {
-            let context = step.request.context;
-            let id = correlation_id(&self.plan.scenario, step.request.worker, context);
-            let id = id.on_the_wire(self.plan.scenario.id_form(step.request.worker));
-            let message = RequestTemplate::of(model, id).flawed(step, &step.request.to_string());
-            return self.server.submit_message(name, message, cancelled, now);
+            return self.server.submit_message(name, flawed(&self.plan.scenario, model, step), cancelled, now);
         }
         let mut data = Vec::with_capacity(usize::from(step.value.elements().get()) * size_of::<u64>());
         model.shape.spread(step.value).for_each(|part| part.put(&mut data));
@@ -286,6 +283,11 @@ impl<'p> World<'p> {
         self.recorder.tally()
     }
 
+    /// The transitions of the server that followed each other so far, where they are wanted.
+    pub(super) fn pairs(&self) -> BTreeSet<Pair> {
+        self.server.pairs()
+    }
+
     /// What was counted, and what happened where that was kept.
     pub(super) fn conclude(mut self) -> Concluded {
         self.occupancy.conclude();
@@ -306,13 +308,19 @@ impl<'p> World<'p> {
             entries: self.kept.unwrap_or_default(),
             left_out: self.left_out,
             committed: faults.collect(),
-            pairs: self.server.pairs(),
         }
     }
 }
 
+/// A step with a flaw as the server receives it.
+pub(crate) fn flawed(scenario: &Scenario, model: &Model, step: &Step) -> ModelInferRequest {
+    let RequestId { worker, context, .. } = step.request;
+    let id = correlation_id(scenario, worker, context).on_the_wire(scenario.id_form(worker));
+    RequestTemplate::of(model, id).flawed(step, &step.request.to_string())
+}
+
 /// A correlation ID as the server receives it.
-fn on_the_wire(id: CorrelationId, form: IdForm) -> SequenceId {
+pub(crate) fn on_the_wire(id: CorrelationId, form: IdForm) -> SequenceId {
     match id.on_the_wire(form) {
         WireId::Number(number) => SequenceId::Number(number.cast_unsigned()),
         WireId::Text(text) => SequenceId::Text(text.into()),

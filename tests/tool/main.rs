@@ -55,6 +55,7 @@ mod replay;
 mod report;
 mod repository;
 mod run;
+mod search;
 mod series;
 mod simulate;
 mod slots;

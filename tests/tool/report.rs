@@ -229,7 +229,11 @@ fn hunt(result: &Value) -> Value {
         "shape": ["ID 1: START"], "chart": "", "models": [], "scenarios": [], "found": run, "again": [], "death": null,
         "releases": [{ "release": "24.03", "met": 1, "replays": replays }], "result": result,
     });
+    let reached = json!({
+        "elapsed_s": 9.0, "runs": 7, "requests": 900, "pairs": 321, "new_in_next_run": 1.5, "unseen_at_least": 80.0,
+    });
     json!({
+        "reached": [reached],
         "schema_version": 3, "tool_version": "0.1.0", "exit_code": 1, "complete": true, "first_seed": 1, "took_s": 9.5,
         "started_at": "2026-11-26T16:23:17Z", "releases": ["24.03"], "models": [], "coverage": [],
         "findings": [finding], "waiting": [], "notes": [],
@@ -271,6 +275,7 @@ fn a_hunt_is_shown_with_the_run_that_found_something() {
     assert!(xml.contains("message=\"wrong-sum, cause wrong-arithmetic on 24.03: 4 of 5 replays failed"), "{xml}");
     let (code, text) = told(&["report", hunted, "--markdown"]);
     assert!(code == Some(0) && text.starts_with("## Hunt: INVALID\n\n1 finding in 5 replays"), "{text}");
+    assert!(text.contains("7 drawn runs reached 321 pairs of transitions; the next run is expected"), "{text}");
     let (code, said) = told(&["report", hunted, "--csv"]);
     assert_eq!((code, said.lines().count()), (Some(2), 1), "{said}");
     assert!(said.contains("hunt.json has no series of a run and no trials of a search"), "{said}");

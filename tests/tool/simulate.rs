@@ -84,48 +84,6 @@ fn a_seed_gives_the_same_to_the_byte_whatever_the_number_of_jobs() {
 }
 
 #[test]
-fn a_search_is_the_same_for_the_same_seed_and_finds_a_planted_fault() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let failure = folder.path().join("failure.toml");
-    let flags = ["search", "-r", "1", "--runs", "30", "--fail-fast", "--fault", "double-release:0.01"];
-    let searched = || {
-        let output = run(&[&flags[..], &["--failure", words(&failure)]].concat());
-        assert_eq!(output.status.code(), Some(1), "{}", text(&output));
-        (String::from_utf8(output.stdout).expect("UTF-8"), fs::read_to_string(&failure).expect("a failure"))
-    };
-    let first = searched();
-    assert!(first.0.contains("replay: sequence-stress search -r 1 --runs "), "{}", first.0);
-    assert!(first.1.contains("double-release:"), "{}", first.1);
-    assert_eq!(searched(), first);
-}
-
-#[test]
-fn a_search_accuses_no_correct_server_and_goes_on_from_its_corpus() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let corpus = folder.path().join("corpus.json");
-    let search = |seed| {
-        let (code, said) = told(&["search", "-r", seed, "--runs", "6", "--corpus", words(&corpus)]);
-        assert_eq!(code, Some(0), "{said}");
-        let last = said.lines().rfind(|line| line.split_whitespace().count() == 5).unwrap_or_else(|| panic!("{said}"));
-        let number =
-            |word: Option<&str>| word.and_then(|word| word.parse::<u64>().ok()).unwrap_or_else(|| panic!("{said}"));
-        let mut words = last.split_whitespace();
-        let runs = number(words.next());
-        (runs, number(words.nth(1)))
-    };
-    let (first, second) = (search("1"), search("2"));
-    assert_eq!((first.0, second.0), (6, 12));
-    assert!(first.1 > 50 && second.1 > first.1, "{first:?}, {second:?}");
-    // What it cannot go on from it leaves as it is.
-    fs::write(&corpus, "{}").expect("a file");
-    let (code, said) = told(&["search", "--corpus", words(&corpus)]);
-    assert!(code == Some(2) && said.contains("it is no corpus"), "{code:?} {said}");
-    assert_eq!(fs::read_to_string(&corpus).expect("a file"), "{}");
-    let (code, said) = told(&["search", "--fault", "late-response"]);
-    assert!(code == Some(2) && said.contains("'late-response' is none of the scheduler"), "{code:?} {said}");
-}
-
-#[test]
 fn a_counterexample_is_a_failure_as_any_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let failure = folder.path().join("failure.toml");

@@ -65,6 +65,10 @@ fn simulation_schema() -> Value {
     schema_of::<simulation::Document<'static>>("What simulated seeds came to (sequence-stress simulate)")
 }
 
+fn search_schema() -> Value {
+    schema_of::<super::super::search::Document<'static>>("What a search came to (sequence-stress search)")
+}
+
 fn comparison_schema() -> Value {
     schema_of::<compare::Document>("What sequence-stress compare finds")
 }
@@ -77,6 +81,7 @@ fn the_schemas_in_the_repository_are_those_of_the_types() {
         ("compare", comparison_schema()),
         ("limit", limit_schema()),
         ("hunt", hunt_schema()),
+        ("search", search_schema()),
         ("simulation", simulation_schema()),
         ("window", window_schema()),
     ];
