@@ -169,7 +169,11 @@ pub enum Command {
 impl Command {
     /// Whether it sends sequences to a server.
     pub(crate) fn sends(&self) -> bool {
-        matches!(self, Self::Suite(_) | Self::Replay(_) | Self::Golden(_) | Self::Compare(_) | Self::Hostile(_))
+        match self {
+            Self::Suite(_) | Self::Replay(_) | Self::Golden(_) | Self::Compare(_) | Self::Hostile(_) => true,
+            Self::Search(search) => !search.simulated,
+            _ => false,
+        }
     }
 }
 

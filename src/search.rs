@@ -149,7 +149,8 @@ impl Search {
             return Err("it has a run that no search draws".to_owned());
         }
         (self.corpus, self.runs) = (learnt.corpus, learnt.runs);
-        self.corpus.retain(|kept| !kept.recipe.has_any(&self.terms.without));
+        let Terms { without, reloads, .. } = &self.terms;
+        self.corpus.retain(|kept| !kept.recipe.has_any(without) && (*reloads || !kept.recipe.reloads()));
         self.corpus.truncate(CORPUS_MAX);
         Ok(())
     }

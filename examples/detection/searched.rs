@@ -17,7 +17,7 @@ use super::harness::for_each;
 /// The share of the chances at which a fault is committed.
 const SHARE: f64 = 0.000_1;
 /// After so many requests a search is given up.
-const REQUESTS_MAX: u64 = 2_000_000;
+const REQUESTS_MAX: u64 = 1_000_000;
 
 /// Who looks for a fault.
 #[derive(Clone, Copy, PartialEq)]

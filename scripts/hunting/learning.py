@@ -12,8 +12,8 @@ CORPUS = "corpus.json"
 class Learning:
     """What is learnt, in a file that `sequence-stress search` reads and writes."""
 
-    def __init__(self, corpus, without=()):
-        self.corpus, self.without = corpus, list(without)
+    def __init__(self, corpus, without=(), reloads=False):
+        self.corpus, self.without, self.reloads = corpus, list(without), reloads
         # How far the hunt was after each search, as hunt.json has it.
         self.reached = []
         self.requests = 0
@@ -21,7 +21,8 @@ class Learning:
     def words(self, turn, seconds):
         """What the tool is told of a search."""
         without = ["--without", ",".join(self.without)] if self.without else []
-        return ["search", "-m", turn.model, "-r", turn.seed, "--duration", f"{seconds}s", *without, "--corpus", self.corpus]
+        reloads = ["--reloads"] if self.reloads else []
+        return ["search", "-m", turn.model, "-r", turn.seed, "--duration", f"{seconds}s", *without, *reloads, "--corpus", self.corpus]
 
     def take_in(self, path, elapsed):
         """Reads the result of a search, and leaves that of its run with a violation in its place, if there is one. Returns how many

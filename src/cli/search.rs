@@ -26,6 +26,7 @@ Exit codes:
 const RUNS: u64 = 1000;
 
 /// What to search with.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[derive(Clone, Debug, Args)]
 #[command(after_help = ABOUT, next_help_heading = "Search")]
 pub struct SearchArgs {
@@ -52,6 +53,9 @@ pub struct SearchArgs {
     /// Draw no run with these patterns, such as cancel-restart,reset, whose bugs are known
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', value_parser = pattern)]
     pub without: Vec<Pattern>,
+    /// Load the model anew in some runs; the server has to load models when it is asked to
+    #[arg(long, conflicts_with = "simulated")]
+    pub reloads: bool,
     /// Go on from what FILE has learnt, if it is there, and write what is learnt to FILE
     #[arg(long, value_name = "FILE")]
     pub corpus: Option<PathBuf>,

@@ -77,7 +77,7 @@ struct Outputs {
 pub(super) fn search(args: &SearchArgs) -> Result<u8, Failure> {
     Plan::check_faults(if args.simulated { &args.endpoint.server.fault } else { &[] }).map_err(Failure::wrong_input)?;
     let seed = Seed(args.random_seed.unwrap_or_else(seed_from_the_clock));
-    let terms = Terms { without: args.without.iter().copied().collect(), ..Terms::default() };
+    let terms = Terms { without: args.without.iter().copied().collect(), reloads: args.reloads, ..Terms::default() };
     terms.check().map_err(|why| Failure::wrong_input(format!("--without: {why}")))?;
     let outputs = outputs(args).map_err(Failure::wrong_input)?;
     let saw_violation = Arc::<AtomicBool>::default();

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use reference::{Planted, ServerSetup};
 use workload::{
+    conversation::Transport,
     scenario::{Overrides, Scenario, ScenarioError, Source},
     sequence::{Pattern, Trait},
 };
@@ -37,6 +38,14 @@ const PATTERNS: RangeInclusive<usize> = 1..=5;
 const LONGEST: [u32; 6] = [1, 2, 3, 6, 12, 30];
 /// The most steps without a response; none where there is no limit.
 const WINDOWS: [Option<u32>; 4] = [None, None, Some(1), Some(2)];
+/// Streams in most groups: what goes wrong with calls alone is rare.
+const TRANSPORTS: [Transport; 10] = {
+    let [stream, unary] = [Transport::GrpcStream, Transport::GrpcUnary];
+    [stream, stream, stream, stream, stream, stream, stream, unary, Transport::HttpBinary, Transport::Http]
+};
+/// How many runs load the model anew, where runs may, and when, in ms.
+const RELOADED: f64 = 0.3;
+const RELOAD: RangeInclusive<u64> = 20..=1500;
 /// The longest pause of steps and iterations, in ms.
 const PAUSE_MAX: u64 = 1500;
 /// A longer idle limit of a given server is not paused for.
@@ -56,6 +65,8 @@ pub struct Terms {
     pub given_idle: Option<Duration>,
     /// Patterns that no run has.
     pub without: BTreeSet<Pattern>,
+    /// Whether the model is loaded anew in some runs.
+    pub reloads: bool,
 }
 
 /// A small scenario, and the server that it is sent to where that is drawn, too.
@@ -64,6 +75,9 @@ pub struct Terms {
 pub struct Recipe {
     groups: Vec<Group>,
     server: Option<Drawn>,
+    /// When the model is loaded anew, in ms, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reload_ms: Option<u64>,
 }
 
 /// A server.
@@ -87,7 +101,7 @@ struct Group {
     patterns: BTreeMap<Pattern, u32>,
     longest: u32,
     window: Option<u32>,
-    is_unary: bool,
+    transport: Transport,
     is_pipelined: bool,
     keeps_streams: bool,
     /// Of steps and of iterations, in ms; the larger ones are about the idle limit.
@@ -107,7 +121,8 @@ impl Recipe {
             execution_ms: *EXECUTION.choose(random).expect("there are some"),
             idle_ms,
         });
-        Self { groups, server }
+        let reload_ms = (terms.reloads && random.random_bool(RELOADED)).then(|| random.random_range(RELOAD));
+        Self { groups, server, reload_ms }
     }
 
     /// The same with some genes drawn anew.
@@ -119,6 +134,7 @@ impl Recipe {
                 (1, Some(its), Some(other)) => (its.instances, its.batch) = (other.instances, other.batch),
                 (2, Some(its), Some(other)) => its.execution_ms = other.execution_ms,
                 (3, Some(its), Some(other)) => its.idle_ms = other.idle_ms,
+                (3, ..) if terms.reloads => self.reload_ms = other.reload_ms,
                 (4, ..) if self.groups.len() < *GROUPS.end() => self.groups.extend(other.groups.into_iter().take(1)),
                 (5, ..) if self.groups.len() > 1 => {
                     _ = self.groups.swap_remove(random.random_range(0..self.groups.len()));
@@ -138,6 +154,11 @@ impl Recipe {
         self.server.is_some()
     }
 
+    /// Whether it loads the model anew.
+    pub(super) fn reloads(&self) -> bool {
+        self.reload_ms.is_some()
+    }
+
     /// Whether it has one of these patterns.
     pub(super) fn has_any(&self, patterns: &BTreeSet<Pattern>) -> bool {
         self.groups.iter().any(|group| group.patterns.keys().any(|pattern| patterns.contains(pattern)))
@@ -146,7 +167,8 @@ impl Recipe {
     /// Whether a search may come to it.
     pub(super) fn is_drawable(&self) -> bool {
         let has_groups = GROUPS.contains(&self.groups.len()) && self.groups.iter().all(Group::is_drawable);
-        has_groups && self.server.as_ref().is_none_or(Drawn::is_drawable) && self.scenario().is_ok()
+        let has_reload = self.reload_ms.is_none_or(|ms| RELOAD.contains(&ms));
+        has_reload && has_groups && self.server.as_ref().is_none_or(Drawn::is_drawable) && self.scenario().is_ok()
     }
 
     /// The scenario as a file has it.
@@ -157,6 +179,9 @@ impl Recipe {
             // What a drawn run reaches is what its search counts.
             None => format!("claims = {{}}\nlimits.quiet_ms = {QUIET_MS}\n"),
         };
+        if let Some(ms) = self.reload_ms {
+            writeln!(text, "[[phase]]\nname = \"reloaded\"\npause_ms = {ms}\nserver = \"reload\"").expect("a String");
+        }
         for (number, group) in self.groups.iter().enumerate() {
             group.write(number, iterations.max(1), self.server.is_none(), &mut text).expect("a String");
         }
@@ -199,7 +224,8 @@ impl Terms {
     /// # Errors
     /// Why not, in one line.
     pub fn check(&self) -> Result<(), String> {
-        let is_left = |pattern: &Pattern| can_be_sent(*pattern, true) && !self.without.contains(pattern);
+        let is_left =
+            |pattern: &Pattern| can_be_sent(*pattern, Transport::GrpcUnary) && !self.without.contains(pattern);
         if Pattern::ALL.iter().any(is_left) { Ok(()) } else { Err("no pattern is left that calls can send".to_owned()) }
     }
 
@@ -223,16 +249,15 @@ impl Drawn {
 }
 
 /// Whether a client of a search can send a pattern.
-fn can_be_sent(pattern: Pattern, is_unary: bool) -> bool {
-    let needs_stream = pattern.has(Trait::Streams);
-    !pattern.has(Trait::IsKilled) && (!is_unary || !needs_stream)
+fn can_be_sent(pattern: Pattern, transport: Transport) -> bool {
+    !pattern.has(Trait::IsKilled) && (transport == Transport::GrpcStream || !pattern.has(Trait::Streams))
 }
 
 impl Group {
     fn drawn(random: &mut ChaCha8Rng, idle_ms: u64, terms: &Terms) -> Self {
-        let is_unary = random.random_bool(0.2);
+        let transport = *TRANSPORTS.choose(random).expect("there are some");
         let count = random.random_range(PATTERNS);
-        let may_be = |pattern: &Pattern| can_be_sent(*pattern, is_unary) && !terms.without.contains(pattern);
+        let may_be = |pattern: &Pattern| can_be_sent(*pattern, transport) && !terms.without.contains(pattern);
         let drawn = Pattern::ALL.into_iter().filter(may_be).sample(random, count);
         let weight = |pattern, random: &mut ChaCha8Rng| (pattern, *WEIGHTS.choose(random).expect("there are some"));
         let patterns = drawn.into_iter().map(|pattern| weight(pattern, random)).collect();
@@ -248,7 +273,7 @@ impl Group {
             patterns,
             longest: *LONGEST.choose(random).expect("there are some"),
             window: *WINDOWS.choose(random).expect("there are some"),
-            is_unary,
+            transport,
             is_pipelined: random.random_bool(0.7),
             keeps_streams: random.random_bool(0.3),
             think: [pause(random), pause(random)],
@@ -257,12 +282,13 @@ impl Group {
 
     /// Whether a search may come to it.
     fn is_drawable(&self) -> bool {
-        let Self { workers, common, rare, patterns, longest, window, think, is_unary, .. } = self;
+        let Self { workers, common, rare, patterns, longest, window, think, transport, .. } = self;
         let has_size = WORKERS.contains(workers) && COMMON.contains(common) && RARE.contains(rare);
         let has_patterns = PATTERNS.contains(&patterns.len())
-            && patterns.iter().all(|(pattern, weight)| can_be_sent(*pattern, *is_unary) && WEIGHTS.contains(weight));
+            && patterns.iter().all(|(pattern, weight)| can_be_sent(*pattern, *transport) && WEIGHTS.contains(weight));
         let has_times = think.iter().all(|pause| *pause <= PAUSE_MAX);
-        has_size && has_patterns && has_times && LONGEST.contains(longest) && WINDOWS.contains(window)
+        let is_known = TRANSPORTS.contains(transport);
+        is_known && has_size && has_patterns && has_times && LONGEST.contains(longest) && WINDOWS.contains(window)
     }
 
     /// Takes one gene of another one.
@@ -276,7 +302,7 @@ impl Group {
             5 => self.keeps_streams = other.keeps_streams,
             6 => self.think = other.think,
             // What calls cannot do goes with them.
-            _ => (self.patterns, self.is_unary) = (other.patterns, other.is_unary),
+            _ => (self.patterns, self.transport) = (other.patterns, other.transport),
         }
     }
 
@@ -299,12 +325,12 @@ impl Group {
         writeln!(out, "patterns = {{ common = {{ {weights} }}, rare = {{ {weights} }} }}")?;
         writeln!(out, "length = {{ min = 1, max = {0}, uniform = {{ min = 1, max = {0} }} }}", self.longest)?;
         writeln!(out, "think = {{ step_ms.constant = {step}, iteration_ms.constant = {iteration} }}")?;
-        let transport = if self.is_unary { "grpc-unary" } else { "grpc-stream" };
+        let transport = self.transport;
         let reuse = if self.is_pipelined { "pipelined" } else { "after-response" };
         let stream = if self.keeps_streams { "per-context" } else { "per-sequence" };
         let window = self.window.map_or_else(|| "\"all\"".to_owned(), |window| window.to_string());
         writeln!(out, "[population.sending]\ntransport = \"{transport}\"\nreuse = \"{reuse}\"")?;
-        if !self.is_unary {
+        if transport == Transport::GrpcStream {
             writeln!(out, "stream = \"{stream}\"\nwindow = {window}")?;
         }
         Ok(())

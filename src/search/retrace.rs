@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    mem,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -26,7 +27,7 @@ use reference::{
 };
 use workload::{
     conversation::Lane,
-    event::{ContextId, Cut, EventKind, Nanos},
+    event::{ContextId, Cut, Disturbance, EventKind, Nanos},
     model::{Batching, Model, Strategy},
     scenario::Scenario,
     seed::Seed,
@@ -49,6 +50,8 @@ pub(crate) struct Retraced {
     /// What is under way on each stream.
     streams: HashMap<(ContextId, Lane), Vec<UnderWay>>,
     requests: usize,
+    /// Whether the model is being loaded anew.
+    is_disturbed: bool,
     /// Entries before which others may come, in their order.
     early: BTreeMap<(Nanos, u64), Entry>,
     numbers: u64,
@@ -109,6 +112,9 @@ impl Retraced {
             }
             EventKind::Answered(request, ..) => stream.retain(|(other, _)| other != request),
             EventKind::Received(_) if !stream.is_empty() => _ = stream.remove(0),
+            // Each stream tells it.
+            EventKind::Disturbed(Disturbance::Begins | Disturbance::InstanceFails) => self.is_disturbed = true,
+            EventKind::Disturbed(Disturbance::IsOver) if mem::take(&mut self.is_disturbed) => server.reload(),
             EventKind::Cut(cut) => {
                 let is_the_servers = matches!(cut, Cut::Ended | Cut::Status(..) | Cut::Broken(_) | Cut::Lapsed);
                 let has_cancelled = !is_the_servers && !stream.is_empty();

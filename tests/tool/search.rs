@@ -1,9 +1,21 @@
 //! A search: what it draws is held, a correct server is never accused, planted faults are found, and what was reached is known.
 
 use std::{fs, path::Path};
+#[cfg(unix)]
+use std::{
+    io::{BufRead as _, BufReader, Read as _},
+    process::Stdio,
+};
 
+#[cfg(unix)]
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::Value;
 
+#[cfg(unix)]
+use crate::support::tool::tool;
 use crate::support::tool::{run, text, told, words};
 
 /// A server in this process that a run does not wait for long.
@@ -79,7 +91,7 @@ fn a_correct_server_is_searched_and_what_it_did_is_known_from_the_histories() {
     let (code, said, second) = searched(folder.path(), &flags.concat());
     assert_eq!(code, Some(0), "{said}");
     let last = second["coverage"].as_array().and_then(|rows| rows.last()).expect("a row");
-    assert!(pairs(last) > pairs(&rows[7]) && last["runs"].as_u64() > Some(8), "{last}");
+    assert!(pairs(last) >= pairs(&rows[7]) && last["runs"].as_u64() > Some(8), "{last}");
     // A corpus of runs on a server is none of simulated ones.
     let (code, said) = told(&["search", "--simulated", "--corpus", words(&corpus)]);
     assert!(code == Some(2) && said.contains("it is of runs on a given server"), "{said}");
@@ -104,6 +116,28 @@ fn a_fault_of_a_server_ends_the_search_with_a_report_a_failure_and_a_history() {
     assert_eq!(code, Some(1), "{said}");
     let (code, said) = told(&["search", "--simulated", "--runs", "1", "-r", "1", "--known", words(&history)]);
     assert!(code == Some(0) && said.contains("history.jsonl.zst reached "), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_the_run_and_the_search_with_what_is_known() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let corpus = folder.path().join("corpus.json");
+    let flags = [&EMBEDDED[..], &["1", "--duration", "1h", "--corpus", words(&corpus)]].concat();
+    let mut child = tool().args(flags).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut said = String::new();
+    // The heads, and the row of the first run.
+    for _ in 0..3 {
+        out.read_line(&mut said).expect("text");
+    }
+    let pid = Pid::from_raw(child.id().try_into().expect("a process ID"));
+    kill(pid, Signal::SIGINT).expect("the process is there");
+    out.read_to_string(&mut said).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(3), "{said}");
+    assert!(said.contains("UNKNOWN: interrupted; "), "{said}");
+    let learnt: Value = serde_json::from_slice(&fs::read(&corpus).expect("a corpus")).expect("JSON");
+    assert!(learnt["runs"].as_u64() >= Some(1), "{learnt}");
 }
 
 #[test]

@@ -137,10 +137,10 @@ impl Blueprint {
         let mut faults = Faults::new(planted, seed);
         faults.hold = self.fault_hold;
         let (spec, faults) = (Arc::clone(&self.spec), Arc::new(faults));
-        let instance = |index| Instance::new(index, Arc::clone(&spec), Arc::clone(&faults));
+        let (scheduler, instances) = loaded(&spec, &faults);
         Simulated {
-            scheduler: Scheduler::new(spec.settings.clone(), Arc::clone(&faults)),
-            instances: (0..spec.settings.instances).map(instance).collect(),
+            scheduler,
+            instances,
             misbehaviour: Misbehaviour::new(Arc::clone(&faults)),
             watch: None,
             executing: BTreeMap::new(),
@@ -152,6 +152,13 @@ impl Blueprint {
             faults,
         }
     }
+}
+
+/// What a model has that was just loaded.
+fn loaded(spec: &Arc<Spec>, faults: &Arc<Faults>) -> (Scheduler<Ticket<usize>>, Vec<Instance>) {
+    let instance = |index| Instance::new(index, Arc::clone(spec), Arc::clone(faults));
+    let scheduler = Scheduler::new(spec.settings.clone(), Arc::clone(faults));
+    (scheduler, (0..spec.settings.instances).map(instance).collect())
 }
 
 impl Simulated {
@@ -256,6 +263,20 @@ impl Simulated {
         }
         if let Some(watch) = &mut self.watch {
             watch.cancelled(&self.scheduler);
+        }
+    }
+
+    /// Loads the model anew: nothing of its sequences is left, and what was under way gets no answer.
+    pub fn reload(&mut self) {
+        let (scheduler, instances) = loaded(&self.spec, &self.faults);
+        let before = std::mem::replace(&mut self.scheduler, scheduler);
+        self.instances = instances;
+        self.executing.clear();
+        self.held_up.clear();
+        self.nearly_over.clear();
+        if let Some(watch) = &mut self.watch {
+            watch.reloaded(&before);
+            self.scheduler.watch();
         }
     }
 

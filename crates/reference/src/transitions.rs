@@ -93,6 +93,8 @@ pub enum Happening {
     Idle,
     /// A time limit passes in the backlog.
     Expiry,
+    /// The model is loaded anew.
+    Reload,
 }
 
 /// An event that meets a state.
@@ -299,6 +301,24 @@ impl Watch {
         self.note(id, Some(seat), Transition { state, crowd, happening: Happening::Idle });
     }
 
+    /// The model is loaded anew: nothing of its sequences and requests is left.
+    pub(crate) fn reloaded<T>(&mut self, scheduler: &Scheduler<T>) {
+        let crowd = scheduler.crowd();
+        let live: Vec<_> = self.sequences.keys().filter_map(|id| Some((id.clone(), scheduler.place(id)?))).collect();
+        for (id, place) in live {
+            let state = self.sequences[&id].state(Some(place));
+            let seat = match place {
+                Place::Seat(seat) => Some(seat),
+                Place::Backlog(_) => None,
+            };
+            self.note(&id, seat, Transition { state, crowd, happening: Happening::Reload });
+        }
+        self.requests.clear();
+        for standing in self.sequences.values_mut() {
+            *standing = Standing { last: standing.last, ..Standing::default() };
+        }
+    }
+
     /// The pairs that came about so far.
     pub(crate) fn pairs(&self) -> BTreeSet<Pair> {
         self.pairs.clone()
@@ -349,6 +369,7 @@ impl fmt::Display for Happening {
             Self::Cancel => return f.write_str("cancel"),
             Self::Idle => return f.write_str("idle"),
             Self::Expiry => return f.write_str("expiry"),
+            Self::Reload => return f.write_str("reload"),
         };
         let flags = match flags {
             Flags::Start => "START",

@@ -145,3 +145,22 @@ fn cancels_and_limits_that_pass_are_events() {
     assert!(of_slots.iter().any(|pair| pair.ends_with("idle")), "{of_slots:?}");
     assert!(!of_ids.iter().any(|pair| pair.matches("expiry").count() > 1), "{of_ids:?}");
 }
+
+#[test]
+fn a_model_that_is_loaded_anew_knows_nothing_of_the_sequences_before() {
+    let mut world = World::new("custom_sequence_int32");
+    world.send(1, "S").pass(20).send(2, "S");
+    world.server.reload();
+    world.send(1, "").send(1, "S").pass(20);
+    let (of_ids, of_slots) = world.pairs();
+    for pair in [
+        "free/room START>slot, open/waiting reload",
+        "free/full START>backlog, backlog/waiting reload",
+        "open/waiting reload, free/room step>refused",
+        "free/room step>refused, free/room START>slot",
+    ] {
+        assert!(of_ids.iter().any(|its| its == pair), "'{pair}' is not in {of_ids:?}");
+    }
+    let after = "open/waiting reload, free/room START>slot";
+    assert!(of_slots.iter().any(|its| its == after), "'{after}' is not in {of_slots:?}");
+}
