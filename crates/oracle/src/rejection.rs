@@ -76,9 +76,8 @@ impl super::observation::Observation<'_> {
         let Some(seen) = code else { return };
         let is_of_called = self.rules.calls.as_ref().is_some_and(|called| words::are_of_a_called_model(text, called));
         let reason = match reason {
+            _ if self.rules.words == Words::KnownWithOneStatus && matches!(seen, Code::Http(_)) => Reason::Invalid,
             _ if is_of_called => Reason::Called,
-            // Releases up to 23.10 tell what they cannot read as what is wrong, which it is, too.
-            Reason::Unreadable if seen == Code::Http(400) => Reason::Invalid,
             reason => reason,
         };
         let expected = reason.code(seen);

@@ -7,6 +7,8 @@ use workload::model::REFERENCE_SERVER;
 /// The versions of tritonserver whose words the tests compare with what is expected here: releases 23.04, 23.07, 23.10, 24.01, 24.03,
 /// 24.05, 24.08 and 24.10.
 const KNOWN_TRITONS: [&str; 8] = ["2.33.0", "2.36.0", "2.39.0", "2.42.0", "2.44.0", "2.46.0", "2.49.0", "2.51.0"];
+/// Those of them that tell each error over HTTP with the status 400: releases 23.04, 23.07 and 23.10.
+const WITH_ONE_STATUS: [&str; 3] = ["2.33.0", "2.36.0", "2.39.0"];
 /// What a tritonserver calls itself.
 const TRITON: &str = "triton";
 
@@ -31,6 +33,8 @@ pub enum Words {
     /// They are known, and an error in other words is a violation.
     #[default]
     Known,
+    /// They are known. Over HTTP each error has the status 400, whatever it is of.
+    KnownWithOneStatus,
     /// The server is one that nobody compared with what is expected here. What may be a rejection is taken for one.
     Unknown,
 }
@@ -47,11 +51,13 @@ pub struct OtherWords {
 impl Words {
     /// Of the server that calls itself so: a name and a version, `triton 2.51.0`.
     pub fn of_server(server: Option<&str>) -> Self {
-        let is_known = server.is_some_and(|server| match server.split_once(' ') {
-            Some((TRITON, version)) => KNOWN_TRITONS.contains(&version),
-            name => name.map_or(server, |(name, _)| name) == REFERENCE_SERVER,
-        });
-        if is_known { Self::Known } else { Self::Unknown }
+        let Some(server) = server else { return Self::Unknown };
+        match server.split_once(' ') {
+            Some((TRITON, version)) if WITH_ONE_STATUS.contains(&version) => Self::KnownWithOneStatus,
+            Some((TRITON, version)) if KNOWN_TRITONS.contains(&version) => Self::Known,
+            name if name.map_or(server, |(name, _)| name) == REFERENCE_SERVER => Self::Known,
+            _ => Self::Unknown,
+        }
     }
 
     /// Whether an error says that the model does not serve just now.
@@ -88,8 +94,11 @@ mod tests {
 
     #[test]
     fn the_words_of_the_releases_that_are_compared_are_known() {
-        for known in ["triton 2.51.0", "triton 2.33.0", "sequence-stress 0.1.0", "sequence-stress"] {
+        for known in ["triton 2.51.0", "triton 2.42.0", "sequence-stress 0.1.0", "sequence-stress"] {
             assert_eq!(Words::of_server(Some(known)), Words::Known, "{known}");
+        }
+        for version in WITH_ONE_STATUS {
+            assert_eq!(Words::of_server(Some(&format!("triton {version}"))), Words::KnownWithOneStatus, "{version}");
         }
         for unknown in ["triton 2.72.0", "triton", "triton 2.51.0 hybrid", "other 2.51.0", ""] {
             assert_eq!(Words::of_server(Some(unknown)), Words::Unknown, "{unknown}");

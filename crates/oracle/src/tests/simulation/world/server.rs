@@ -203,7 +203,7 @@ pub(in super::super) fn received(kind: &Kind, client: usize, step: &Step, answer
         )),
     };
     let result = match kind.words {
-        Words::Known => result,
+        Words::Known | Words::KnownWithOneStatus => result,
         Words::Unknown => result.map_err(|_| "no".to_owned()),
     };
     EventKind::Received(Box::new(Received { id: step.request.to_string(), result, code: None, outputs: 0 }))
