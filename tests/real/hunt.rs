@@ -11,8 +11,12 @@ use sequence_stress::failure::Failure;
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// One run of a scenario, or a search that goes on for a few runs.
+const SCENARIO: [&str; 4] = ["--only", "rapid-cycling", "--run-seconds", "1"];
+const LEARN: [&str; 3] = ["--learn", "--run-seconds", "3"];
+
 /// Hunts on one model for one seed, which takes some seconds; the minutes are for a machine that is very slow.
-fn hunt(fault: &[&str], folder: &Path) -> Output {
+fn hunt(fault: &[&str], runs: &[&str], folder: &Path) -> Output {
     let tool = env!("CARGO_BIN_EXE_sequence-stress");
     let serve = [
         &[
@@ -34,7 +38,8 @@ fn hunt(fault: &[&str], folder: &Path) -> Output {
     .concat();
     Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/hunt"))
         .args(["--endpoint-command", &serve.join(" "), "--tool", tool, "--models", "custom_sequence_int32"])
-        .args(["--only", "rapid-cycling", "--seeds", "1", "--first-seed", "7", "--run-seconds", "1", "--runs", "2"])
+        .args(runs)
+        .args(["--seeds", "1", "--first-seed", "7", "--runs", "2"])
         .args(["--minutes", "5", "--out"])
         .arg(folder)
         .arg("--html")
@@ -74,7 +79,7 @@ fn shown(folder: &Path) -> Value {
 #[ignore = "needs Python 3.11: run scripts/test"]
 fn a_planted_fault_is_found_and_made_small_and_written_down() {
     let folder = TempDir::new().expect("a folder");
-    let output = hunt(&["--fault", "reset-state"], folder.path());
+    let output = hunt(&["--fault", "reset-state"], &SCENARIO, folder.path());
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     let finding = folder.path().join("01-wrong-sum-state-reset");
     let failure = Failure::read(&finding.join("failure.toml")).expect("a failure");
@@ -106,7 +111,7 @@ fn a_planted_fault_is_found_and_made_small_and_written_down() {
 #[ignore = "needs Python 3.11: run scripts/test"]
 fn on_a_correct_server_nothing_is_found() {
     let folder = TempDir::new().expect("a folder");
-    let output = hunt(&[], folder.path());
+    let output = hunt(&[], &SCENARIO, folder.path());
     let said = text(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("Nothing.") && said.contains("| endpoint | 1 "), "{said}");
@@ -116,4 +121,41 @@ fn on_a_correct_server_nothing_is_found() {
     assert_eq!(runs, 0, "a run that found nothing leaves nothing");
     let junit = read(&folder.path().join("hunt.xml"));
     assert!(junit.contains("name=\"runs: custom_sequence_int32\"") && !junit.contains("<failure"), "{junit}");
+}
+
+#[test]
+#[ignore = "needs Python 3.11: run scripts/test"]
+fn a_hunt_that_learns_finds_a_planted_fault_and_makes_it_small() {
+    let folder = TempDir::new().expect("a folder");
+    let output = hunt(&["--fault", "off-by-one"], &LEARN, folder.path());
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let data = shown(folder.path());
+    let document = &data["results"][0]["document"];
+    let finding = &document["findings"][0];
+    assert_eq!((&finding["kind"], &finding["cause"]), (&"wrong-sum".into(), &"wrong-arithmetic".into()), "{finding}");
+    assert_eq!((&finding["messages"], &finding["result"]["verdict"]), (&1.into(), &"invalid".into()), "{finding}");
+    assert_eq!(document["reached"][0]["runs"], 1, "{}", document["reached"]);
+    assert_eq!(document["coverage"][0]["with_violations"], 1, "{}", document["coverage"]);
+}
+
+#[test]
+#[ignore = "needs Python 3.11: run scripts/test"]
+fn a_hunt_that_learns_finds_nothing_on_a_correct_server_and_goes_on_from_what_it_learnt() {
+    let folder = TempDir::new().expect("a folder");
+    let places = ["first", "second"].map(|name| folder.path().join(name));
+    let mut reached = Vec::new();
+    for place in &places {
+        fs::create_dir(place).expect("a folder");
+        let corpus = places[0].join("corpus.json");
+        let from = ["--corpus", corpus.to_str().expect("UTF-8")];
+        let from = if corpus.is_file() { &from[..] } else { &[] };
+        let output = hunt(&[], &[&LEARN[..], from].concat(), place);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let data = shown(place);
+        let rows = data["results"][0]["document"]["reached"].as_array().expect("rows").clone();
+        let last = rows.last().unwrap_or_else(|| panic!("{}", text(&output)));
+        reached.push(["runs", "pairs"].map(|name| last[name].as_u64().expect("a number")));
+    }
+    let [[runs, pairs], [more_runs, more_pairs]] = reached[..] else { panic!("{reached:?}") };
+    assert!(runs > 0 && pairs > 0 && more_runs > runs && more_pairs >= pairs, "{reached:?}");
 }
