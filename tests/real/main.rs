@@ -25,6 +25,7 @@ mod native_types;
 mod otlp;
 mod proto;
 mod qualify;
+mod search;
 mod server;
 mod silero;
 mod states;
