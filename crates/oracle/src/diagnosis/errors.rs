@@ -5,6 +5,7 @@ use super::{
     hypothesis::{Hypothesis, in_order},
     story::{Said, Spot},
 };
+use crate::words::says_nothing;
 use workload::{
     controls::{Difference, Flag},
     sequence::CorrelationId,
@@ -26,6 +27,9 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
         &[Cause::IdTakenForAnother, Cause::ErrorText]
     } else if wants_start {
         &[Cause::ErrorText, Cause::SpuriousRejection]
+    } else if says_nothing(text) {
+        // A response without an output becomes such an error over HTTP.
+        &[Cause::OutputMissing, Cause::ModelError]
     } else if text.contains("output") {
         &[Cause::OutputRejected, Cause::ModelError]
     } else {

@@ -103,6 +103,7 @@ fn errors_by_what_they_say() {
         ("unexpected inference output 'OUTPUT_2' for model 'm'", OutputRejected),
         ("must specify the START flag", ErrorText),
         ("no memory", ModelError),
+        ("", OutputMissing),
     ] {
         let mut tale = Tale::default();
         tale.send(0, 0, &A).error(0, 0, 2, text);
