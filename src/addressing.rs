@@ -9,7 +9,7 @@ use workload::{event::Received, sequence::RequestId};
 /// The protocol does not say that an error over a stream has to name its request. Triton does name it. Of a server that nobody compared with
 /// Triton, the error belongs to the only request under way. Of several nobody knows which, so that it is the end of the stream.
 pub(crate) fn addressed(server: Option<&str>, received: Received, under_way: &[RequestId]) -> Message {
-    if !received.id.is_empty() || Words::of_server(server) == Words::Known {
+    if !received.id.is_empty() || Words::of_server(server).are_known() {
         return Message::Received(received);
     }
     match (&received.result, under_way) {
@@ -38,9 +38,12 @@ mod tests {
             matches!(addressed(others, error(""), &[request(3), request(4)]), Message::Lapsed(text) if text == "no")
         );
         // Triton names it, and nothing else is what no request of the stream got.
-        for (server, id, under_way) in
-            [(Some("triton 2.51.0"), "", &[request(3)][..]), (others, "0-0-0-9", &[request(3)]), (others, "", &[])]
-        {
+        for (server, id, under_way) in [
+            (Some("triton 2.51.0"), "", &[request(3)][..]),
+            (Some("triton 2.39.0"), "", &[request(3)]),
+            (others, "0-0-0-9", &[request(3)]),
+            (others, "", &[]),
+        ] {
             assert_eq!(id_of(addressed(server, error(id), under_way)), Some(id.to_owned()), "{server:?}");
         }
     }

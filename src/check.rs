@@ -12,7 +12,7 @@ use crate::{
     run::{End, Interrupted, Memory, Restarts, RunResult},
 };
 use oracle::{
-    Explainer, LongestWait, Occupancy, Ruling, VIOLATIONS_KEPT, Violation,
+    Explainer, LongestWait, Occupancy, Ruling, VIOLATIONS_KEPT, Violation, Words,
     golden::{Expectation, Golden, Identity},
     history::{Damage, Entry, Item, Reader, Scene},
 };
@@ -93,6 +93,11 @@ pub(crate) fn check_by(
         let expectation = Expectation::of(expected(judged, golden).map_err(unusable)?);
         header.rules.golden = Some(expectation.clone());
         header.preflight.golden = Some(expectation);
+    }
+    // What was not known of these releases when the run was recorded.
+    let words = Words::of_server(header.preflight.model.server.as_deref());
+    if words == Words::KnownWithOneStatus {
+        header.rules.words = words;
     }
     follower.begin(&header);
     let scenario = header.scenario.clone().checked().map_err(|problem| unusable(format!("its scenario: {problem}")))?;

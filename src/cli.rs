@@ -415,8 +415,8 @@ impl Cli {
             Some(Command::Hostile(hostile)) => {
                 hostile.endpoint.complete(matches.subcommand_matches("hostile").unwrap_or(&matches))?;
             }
-            Some(Command::Search(search)) if !search.simulated => {
-                search.endpoint.complete(matches.subcommand_matches("search").unwrap_or(&matches))?;
+            Some(Command::Search(search)) => {
+                search.complete(matches.subcommand_matches("search").unwrap_or(&matches))?;
             }
             Some(Command::Replay(replay)) => replay.access.complete()?,
             Some(Command::Golden(golden)) => {

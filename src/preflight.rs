@@ -183,7 +183,8 @@ impl Preflight {
         let numbers = check_json(name, arithmetic.datatype, scenario)
             .and_then(|()| value_bits(name, arithmetic, shape, scenario).map(drop));
         let inputs = self.golden.as_ref().and_then(|golden| golden::not_in_json(golden, name, scenario));
-        numbers.err().or(inputs).or_else(|| self.cannot_take_ids(scenario))
+        let answers = check_answers(name, arithmetic.answers, scenario).err();
+        numbers.err().or(inputs).or(answers).or_else(|| self.cannot_take_ids(scenario))
     }
 
     /// Sends recorded tracks at so many times their pace. An error says in one line why that cannot be.

@@ -68,13 +68,15 @@ impl Search {
     /// What to run next.
     pub fn draw(&mut self) -> Recipe {
         let Self { random, terms, corpus, reached, .. } = self;
-        if corpus.is_empty() || random.random_bool(ANEW) {
+        // Another search may have drawn what this one may not.
+        let suited: Vec<_> = corpus.iter().filter(|kept| kept.recipe.suits(terms)).collect();
+        if suited.is_empty() || random.random_bool(ANEW) {
             return Recipe::drawn(random, terms);
         }
         // The rarer its pairs are, the more often a run is gone on from.
         #[expect(clippy::cast_precision_loss, reason = "runs are few")]
         let rarity = |kept: &Kept| kept.pairs.iter().map(|pair| 1.0 / reached[pair] as f64).sum::<f64>();
-        let kept = corpus.choose_weighted(random, rarity).expect("its own pairs came about");
+        let kept = suited.choose_weighted(random, |kept| rarity(kept)).expect("its own pairs came about");
         kept.recipe.clone().changed(random, terms)
     }
 
@@ -149,8 +151,6 @@ impl Search {
             return Err("it has a run that no search draws".to_owned());
         }
         (self.corpus, self.runs) = (learnt.corpus, learnt.runs);
-        let Terms { without, reloads, .. } = &self.terms;
-        self.corpus.retain(|kept| !kept.recipe.has_any(without) && (*reloads || !kept.recipe.reloads()));
         self.corpus.truncate(CORPUS_MAX);
         Ok(())
     }

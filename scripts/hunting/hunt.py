@@ -123,7 +123,8 @@ class Hunt:
         what = self.words(turn)
         most = self.run_seconds + BESIDES_SECONDS
         limit = min(most, self.clock.left() + REST_SECONDS)
-        restart = ["--restart-command", server.restart_command] if server.restart_command else []
+        # A search restarts nothing.
+        restart = ["--restart-command", server.restart_command] if server.restart_command and not self.learning else []
         # The runs of a search are small.
         bounds = [] if self.learning else ["--history-limit", HISTORY_LIMIT]
         kept = ["--history", history, *bounds] if self.has_histories else []

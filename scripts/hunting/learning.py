@@ -3,9 +3,8 @@
 import json
 
 from . import document, schedule
+from .writing import SEARCH
 
-# What a turn has in place of a scenario.
-SEARCH = "search"
 CORPUS = "corpus.json"
 
 

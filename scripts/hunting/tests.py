@@ -178,6 +178,28 @@ class Learnings(unittest.TestCase):
             self.assertIn(f"| {count} |", rows[-1])
 
 
+class Overlaps(unittest.TestCase):
+    def overlap(self, folder, *corpora):
+        files = []
+        for number, pairs in enumerate(corpora):
+            files.append(pathlib.Path(folder, f"{number}.json"))
+            files[-1].write_text(pairs if isinstance(pairs, str) else json.dumps({"reached": [[{"at": at, "then": 1}, 3] for at in pairs]}))
+        script = pathlib.Path(__file__).resolve().parents[1] / "overlap"
+        return subprocess.run([sys.executable, script, *files], capture_output=True, text=True, check=False)
+
+    def test_what_two_searches_have_in_common_and_how_many_pairs_there_may_be(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.overlap(folder, list("abcdef"), list("defg"), list("xyz"))
+        rows = [line.split()[1::2][:1] + line.split()[3:] for line in done.stdout.splitlines()[1:]]
+        self.assertEqual(rows, [["6", "4", "3", "3", "1", "8"], ["6", "3", "0", "6", "3", "?"], ["4", "3", "0", "4", "3", "?"]], done)
+
+    def test_what_is_no_corpus_is_told_in_a_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for corpora, told in [([["a"]], "give two files"), ([["a"], "{}"], "is no corpus of a search"), ([["a"], "no"], "is no corpus of a search")]:
+                done = self.overlap(folder, *corpora)
+                self.assertEqual((done.returncode, told in done.stderr.splitlines()[-1]), (2, True), done.stderr)
+
+
 class Outputs(unittest.TestCase):
     def ran(self, output, in_time=True):
         return tool.Ran(1, output, in_time)

@@ -5,6 +5,8 @@ import shlex
 
 from .findings import rate, span
 
+# What a turn has in place of a scenario where runs are drawn.
+SEARCH = "search"
 # At most so many rows say how far a hunt was in time.
 REACHED_ROWS = 10
 
@@ -67,7 +69,8 @@ def commands(finding, endpoints):
     """What each command has again, and the command. It is run in the finding's folder."""
     case = finding.case
     starter = endpoints.starter(case.turn.release, case.turn.setting)
-    its = [("the run that found it", f"{starter} -- {case.command}" if endpoints.can_reload else case.command)]
+    what = "a search like the one that found it, which draws other runs" if case.turn.scenario == SEARCH else "the run that found it"
+    its = [(what, f"{starter} -- {case.command}" if endpoints.can_reload else case.command)]
     if finding.failure:
         reloads = f"{starter} --explicit -- sequence-stress replay failure.toml -n 10 --reload"
         its.append(("the failure, in runs of its own", reloads if endpoints.can_reload else "sequence-stress replay failure.toml -n 10 -u HOST:PORT"))

@@ -2,10 +2,10 @@
 
 use std::{num::NonZeroU64, path::PathBuf, time::Duration};
 
-use clap::Args;
+use clap::{ArgMatches, Args, CommandFactory as _, error::ErrorKind, parser::ValueSource};
 
 use super::{
-    EndpointArgs, ExpectArgs,
+    Cli, EndpointArgs, ExpectArgs,
     values::{some_seconds, whole},
 };
 use workload::{sequence::Pattern, wording::nearest};
@@ -31,12 +31,7 @@ const RUNS: u64 = 1000;
 #[command(after_help = ABOUT, next_help_heading = "Search")]
 pub struct SearchArgs {
     /// Simulate the runs and their servers, in virtual time
-    #[arg(long, conflicts_with_all = [
-        "endpoint", "url", "model", "model_version", "embedded", "transport", "metrics_url", "server_pid", "server_memory",
-        "restart_command", "slots", "idle_limit", "strategy", "formula", "initial_state", "responses", "versions", "instances",
-        "max_batch_size", "candidates", "execution_time", "queue_delay", "minimum_slot_utilization", "preferred_batch_size", "like",
-        "grpc_max_connection_age", "fault_seed", "history", "golden", "expect", "pace", "replicas",
-    ])]
+    #[arg(long)]
     pub simulated: bool,
     /// Number of runs [default: 1000, unless --duration is given]
     #[arg(long, value_parser = whole::<NonZeroU64>, value_name = "N", allow_negative_numbers = true)]
@@ -54,7 +49,7 @@ pub struct SearchArgs {
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', value_parser = pattern)]
     pub without: Vec<Pattern>,
     /// Load the model anew in some runs; the server has to load models when it is asked to
-    #[arg(long, conflicts_with = "simulated")]
+    #[arg(long)]
     pub reloads: bool,
     /// Go on from what FILE has learnt, if it is there, and write what is learnt to FILE
     #[arg(long, value_name = "FILE")]
@@ -89,7 +84,40 @@ fn pattern(text: &str) -> Result<Pattern, String> {
     Pattern::named(text).ok_or_else(|| format!("there is no such pattern{}", meant().unwrap_or_default()))
 }
 
+/// What a simulated search has, besides what the help of all commands has.
+const OF_SIMULATED: [&str; 13] = [
+    "simulated",
+    "runs",
+    "duration",
+    "random_seed",
+    "fail_fast",
+    "without",
+    "corpus",
+    "known",
+    "json",
+    "failure",
+    "quiet",
+    "fault",
+    "fault_hold",
+];
+
 impl SearchArgs {
+    /// Takes in what the environment says of the endpoint, and rejects what does not go together.
+    pub(super) fn complete(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        if !self.simulated {
+            return self.endpoint.complete(matches);
+        }
+        let is_given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let command = Cli::whole_command();
+        let search = command.find_subcommand("search").expect("it is this one");
+        let mut others = search.get_arguments().filter(|arg| !OF_SIMULATED.contains(&arg.get_id().as_str()));
+        let Some(other) = others.find(|arg| is_given(&arg.get_id().as_str())) else { return Ok(()) };
+        let flag = other.get_long().map_or_else(|| "an endpoint".to_owned(), |long| format!("--{long}"));
+        let problem =
+            format!("--simulated draws its servers and has no other, so {flag} has no effect: leave one of them out");
+        Err(Cli::command().error(ErrorKind::ArgumentConflict, problem))
+    }
+
     /// The most runs.
     pub fn most(&self) -> u64 {
         self.runs.map_or(if self.duration.is_some() { u64::MAX } else { RUNS }, NonZeroU64::get)

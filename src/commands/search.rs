@@ -11,7 +11,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use self::{live::Live, simulated::Simulated};
@@ -34,6 +34,8 @@ use workload::seed::Seed;
 
 /// More than a search writes that has reached each pair there is.
 const CORPUS_BYTES_MAX: u64 = 256 << 20;
+/// How often what was learnt is written while the search goes on.
+const WRITTEN_EVERY: Duration = Duration::from_secs(60);
 /// So many drawn runs one after the other that do not suit the server are no chance.
 const UNSUITED_MAX: u32 = 1000;
 
@@ -136,14 +138,21 @@ fn work(
         });
     }
     let mut result = SearchResult::new(seed, args.simulated);
-    let ended = hold(args, &mut search, &mut holding, &mut result, (interrupted, saw_violation));
+    let ended = hold(args, &mut search, &mut holding, &mut result, (&outputs, interrupted, saw_violation));
     result.broken_off = match &ended {
         Err(_) => Some("a run could not be held"),
         Ok(()) => interrupted.load(Relaxed).then_some("interrupted"),
     };
     let code = conclude(args, &mut result, &holding, &search, &outputs);
     // What was found counts for more than a run that cannot be held.
-    ended.map_or_else(|problem| if code == 1 { Ok(code) } else { Err(problem) }, |()| Ok(code))
+    match ended {
+        Err(problem) if code == 1 => {
+            say_error(&problem.problem);
+            Ok(code)
+        }
+        Err(problem) => Err(problem),
+        Ok(()) => Ok(code),
+    }
 }
 
 /// Takes in what a file has learnt, if it is there.
@@ -173,9 +182,9 @@ fn hold(
     search: &mut Search,
     holding: &mut impl Holding,
     result: &mut SearchResult,
-    (interrupted, saw_violation): (&AtomicBool, &AtomicBool),
+    (outputs, interrupted, saw_violation): (&Outputs, &AtomicBool, &AtomicBool),
 ) -> Result<(), Failure> {
-    let (began, mut unsuited) = (Instant::now(), 0);
+    let (began, mut written, mut unsuited) = (Instant::now(), Instant::now(), 0);
     let is_over = |result: &SearchResult| {
         let is_late = args.duration.is_some_and(|limit| began.elapsed() >= limit);
         result.runs >= args.most() || is_late || interrupted.load(Relaxed)
@@ -209,8 +218,13 @@ fn hold(
         for (kind, count) in one.violations {
             *result.violations_by_kind.entry(kind).or_default() += count;
         }
-        if let Some(pairs) = one.pairs {
-            search.learn(recipe, &pairs);
+        // A run of which nothing is known is one all the same: the next has another number.
+        search.learn(recipe, &one.pairs.unwrap_or_default());
+        if written.elapsed() >= WRITTEN_EVERY {
+            written = Instant::now();
+            if let Some(Err(problem)) = outputs.corpus.as_ref().map(|file| file.write(&search.to_json())) {
+                say_error(&problem);
+            }
         }
         let row = result.coverage.add(began.elapsed(), result.requests, search.estimate());
         let ends = is_violating && (args.fail_fast || holding.ends_with_a_violation());
@@ -242,7 +256,15 @@ fn conclude(
             result.first = Some(Box::new(summary));
         }
         Some(Err(why)) => say_error(&format!("{why}; it is not explained, and no failure is written")),
-        None => outputs.failure.leave_failure(),
+        None => {
+            outputs.failure.leave_failure();
+            if let Some(path) = args.history.as_deref().filter(|path| path.exists()) {
+                say_error(&format!(
+                    "no violation was found: {} is not written; the one that is there is from before",
+                    path.display()
+                ));
+            }
+        }
     }
     print(|out| result.write_verdict(out));
     print_beside(|out| writeln!(out, "{} sent", counted(result.requests, "request")));

@@ -154,14 +154,10 @@ impl Recipe {
         self.server.is_some()
     }
 
-    /// Whether it loads the model anew.
-    pub(super) fn reloads(&self) -> bool {
-        self.reload_ms.is_some()
-    }
-
-    /// Whether it has one of these patterns.
-    pub(super) fn has_any(&self, patterns: &BTreeSet<Pattern>) -> bool {
-        self.groups.iter().any(|group| group.patterns.keys().any(|pattern| patterns.contains(pattern)))
+    /// Whether it could be drawn by these terms, the server aside.
+    pub(super) fn suits(&self, terms: &Terms) -> bool {
+        let mut patterns = self.groups.iter().flat_map(|group| group.patterns.keys());
+        (terms.reloads || self.reload_ms.is_none()) && !patterns.any(|pattern| terms.without.contains(pattern))
     }
 
     /// Whether a search may come to it.

@@ -110,10 +110,15 @@ impl Retraced {
                     server.submit(submitted(self.requests, step, &id, cancelled), now, Duration::ZERO);
                 }
             }
+            // Of several answers the first.
             EventKind::Answered(request, ..) => stream.retain(|(other, _)| other != request),
-            EventKind::Received(_) if !stream.is_empty() => _ = stream.remove(0),
+            EventKind::Received(received) => match received.id.parse::<RequestId>() {
+                Ok(request) => stream.retain(|(other, _)| *other != request),
+                Err(_) if stream.is_empty() => {}
+                Err(_) => _ = stream.remove(0),
+            },
             // Each stream tells it.
-            EventKind::Disturbed(Disturbance::Begins | Disturbance::InstanceFails) => self.is_disturbed = true,
+            EventKind::Disturbed(Disturbance::Begins) => self.is_disturbed = true,
             EventKind::Disturbed(Disturbance::IsOver) if mem::take(&mut self.is_disturbed) => server.reload(),
             EventKind::Cut(cut) => {
                 let is_the_servers = matches!(cut, Cut::Ended | Cut::Status(..) | Cut::Broken(_) | Cut::Lapsed);
@@ -191,8 +196,10 @@ pub(crate) fn can_be_retraced(model: &Model) -> Result<(), String> {
 /// A server whose scheduler is like the one of this model.
 fn server(model: &Model) -> Result<Simulated, String> {
     let unknown = |what| format!("the {what} of model '{}' is not known", model.name);
-    let Batching { instances, largest } = model.batching.ok_or_else(|| unknown("number of instances"))?;
-    let slots = model.slots.ok_or_else(|| unknown("number of slots"))? / instances.max(1);
+    let all = model.slots.ok_or_else(|| unknown("number of slots"))?;
+    // Where nothing is known of instances there is one.
+    let Batching { instances, largest } = model.batching.unwrap_or(Batching { instances: 1, largest: all });
+    let slots = all / instances.max(1);
     let strategy = model.strategy.ok_or_else(|| unknown("strategy"))?;
     let (name, max_batch_size, candidates) = match strategy {
         Strategy::Direct => ("custom_sequence_int32", slots, None),

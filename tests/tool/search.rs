@@ -98,6 +98,14 @@ fn a_correct_server_is_searched_and_what_it_did_is_known_from_the_histories() {
 }
 
 #[test]
+fn a_model_gets_only_what_it_can_do() {
+    for model in ["decoupled_sequence_int32", "iterative_sequence_int32", "oldest_sequence_int64"] {
+        let (code, said) = told(&[&EMBEDDED[..], &["2", "--runs", "2", "-m", model]].concat());
+        assert!(code == Some(0) && said.contains("VALID: 2 runs"), "{model}: {said}");
+    }
+}
+
+#[test]
 fn a_fault_of_a_server_ends_the_search_with_a_report_a_failure_and_a_history() {
     let folder = tempfile::tempdir().expect("a folder");
     let [failure, history] = ["failure.toml", "history.jsonl.zst"].map(|name| folder.path().join(name));
@@ -147,8 +155,10 @@ fn what_cannot_be_searched_with_is_told_in_a_line() {
     fs::write(&file, "none").expect("a file");
     for (flags, code, why) in [
         (&["--simulated", "--fault", "late-response"][..], 2, "'late-response' is none of the scheduler"),
-        (&["--simulated", "localhost:8001"], 2, "cannot be used with"),
-        (&["--simulated", "--instances", "2"], 2, "cannot be used with"),
+        (&["--simulated", "localhost:8001"], 2, "so an endpoint has no effect"),
+        (&["--simulated", "--instances", "2"], 2, "so --instances has no effect"),
+        (&["--simulated", "--inputs", "x"], 2, "so --inputs has no effect"),
+        (&["--simulated", "--reloads"], 2, "so --reloads has no effect"),
         (&["--simulated", "--without", "cancel-restrat"], 2, "did you mean 'cancel-restart'?"),
         (&["--simulated", "--known", words(&file)], 2, "cannot tell from the history"),
         (&["--embedded", "--json", words(&file), "--corpus", words(&file)], 2, "name the same file"),

@@ -170,7 +170,7 @@ impl<'o> Observation<'o> {
             Err(text) if text.contains(words::EXPIRED) => {
                 let ends_with_errors = self.id.stream(self.lane).transport.is_some_and(Transport::ends_with_errors);
                 // Another server may not know what it was asked for.
-                if ends_with_errors && self.rules.words == Words::Known {
+                if ends_with_errors && self.rules.words.are_known() {
                     let evidence = Evidence::ErrorWithin { error: text.clone() };
                     self.violation(ViolationKind::StreamNotClosed, Some(&request.step), evidence);
                 }

@@ -60,6 +60,11 @@ impl Words {
         }
     }
 
+    /// Whether they are.
+    pub fn are_known(self) -> bool {
+        self != Self::Unknown
+    }
+
     /// Whether an error says that the model does not serve just now.
     pub(super) fn say_out_of_service(self, text: &str) -> bool {
         self == Self::Unknown || OUT_OF_SERVICE.iter().any(|said| text.contains(said))

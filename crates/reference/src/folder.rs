@@ -61,6 +61,16 @@ impl Models {
         Ok(Self { sources, notes: Vec::new(), served: Vec::new() })
     }
 
+    /// One of them, which needs no other.
+    ///
+    /// # Errors
+    /// What is wrong with it, in one line.
+    pub fn built_in_alone(options: &ModelOptions, name: &str) -> Result<Self, String> {
+        let mut models = Self::built_in(options)?;
+        models.sources.retain(|source| source.config.name == name);
+        Ok(models)
+    }
+
     /// The models of these folders, all of which can be served.
     ///
     /// # Errors

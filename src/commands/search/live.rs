@@ -92,7 +92,7 @@ impl<'a> Live<'a> {
         }
         can_be_retraced(&preflight.model).map_err(|why| {
             Failure::wrong_input(format!(
-                "cannot tell what a run makes the server do: {why}; --idle-limit, --slots and --strategy tell what the server does not"
+                "cannot tell what a run makes the server do: {why}; tell it (--idle-limit, --slots, --strategy)"
             ))
         })?;
         let scratch = Scratch::temporary().map_err(Failure::wrong_input)?;
@@ -196,8 +196,14 @@ impl Holding for Live<'_> {
         let result = match ended {
             Ok(result) => result,
             Err(RunError::Interrupted) => return Ok(Held::Interrupted),
-            Err(error) if self.server.is_some() => return Err(Failure::of_run(error, &"the embedded server")),
-            Err(error) => return Err(Failure::of_run(error, &scenario.target.endpoint)),
+            Err(error) => {
+                let failure = match self.server {
+                    Some(_) => Failure::of_run(error, &"the embedded server"),
+                    None => Failure::of_run(error, &scenario.target.endpoint),
+                };
+                // The command line is right, whatever a run lacks.
+                return Err(Failure::could_not_test(failure.problem));
+            }
         };
         let history = self.scratch.path(SCRATCH);
         let pairs = retraced(&history, self.golden.as_ref());
