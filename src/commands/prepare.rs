@@ -103,7 +103,7 @@ pub(super) fn server_memory(endpoint: &EndpointArgs, target: &Target) -> Option<
 }
 
 /// A time as people write it in a flag: in the largest unit of which it is a whole number.
-fn spelled(time: Duration) -> String {
+pub(super) fn spelled(time: Duration) -> String {
     match time.as_millis() {
         ms if ms > 0 && ms.is_multiple_of(60_000) => format!("{}m", ms / 60_000),
         ms if ms.is_multiple_of(1000) => format!("{}s", ms / 1000),

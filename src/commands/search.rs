@@ -18,6 +18,7 @@ use self::{live::Live, simulated::Simulated};
 use super::{
     Failure, WRONG_INPUT,
     output::{Files, ResultFile, check_different, check_history_file, print, print_beside, say_error},
+    prepare::spelled,
     seed_from_the_clock,
     simulate::interruptible,
 };
@@ -131,9 +132,11 @@ fn work(
         }
     }
     if !args.quiet {
-        let most = if args.most() == u64::MAX { "runs".to_owned() } else { counted(args.most(), "run") };
+        let most = (args.most() < u64::MAX).then(|| counted(args.most(), "run"));
+        let limit = args.duration.map(|limit| format!("for {}", spelled(limit)));
+        let limits = most.into_iter().chain(limit).collect::<Vec<_>>().join(", ");
         print(|out| {
-            writeln!(out, "search with seed {seed}: {most}")?;
+            writeln!(out, "search with seed {seed}: {limits}")?;
             CoverageRow::write_head(out)
         });
     }
