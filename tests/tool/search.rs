@@ -109,10 +109,10 @@ fn a_model_gets_only_what_it_can_do() {
 fn a_fault_of_a_server_ends_the_search_with_a_report_a_failure_and_a_history() {
     let folder = tempfile::tempdir().expect("a folder");
     let [failure, history] = ["failure.toml", "history.jsonl.zst"].map(|name| folder.path().join(name));
-    let files = ["--failure", words(&failure), "--history", words(&history), "--fault", "keep-state:0.02"];
+    let files = ["--failure", words(&failure), "--history", words(&history), "--fault", "off-by-one"];
     let (code, said, document) = searched(folder.path(), &[&EMBEDDED[..], &["1", "--runs", "50"], &files].concat());
     assert_eq!(code, Some(1), "{said}");
-    for part in ["The first run with a violation:", "cause          stale-state-of-slot: ", "INVALID: 1 of "] {
+    for part in ["The first run with a violation:", "cause          wrong-arithmetic: ", "INVALID: 1 of "] {
         assert!(said.contains(part), "'{part}' is not in: {said}");
     }
     assert_eq!(document["violating"], 1, "{said}");
