@@ -12,7 +12,7 @@ use crate::{
     run::{End, Interrupted, Memory, Restarts, RunResult},
 };
 use oracle::{
-    Explainer, LongestWait, Occupancy, Ruling, VIOLATIONS_KEPT, Violation, Words,
+    Explainer, LongestWait, Occupancy, Ruling, VIOLATIONS_KEPT, Violation,
     golden::{Expectation, Golden, Identity},
     history::{Damage, Entry, Item, Reader, Scene},
 };
@@ -94,11 +94,7 @@ pub(crate) fn check_by(
         header.rules.golden = Some(expectation.clone());
         header.preflight.golden = Some(expectation);
     }
-    // What was not known of these releases when the run was recorded.
-    let words = Words::of_server(header.preflight.model.server.as_deref());
-    if words == Words::KnownWithOneStatus {
-        header.rules.words = words;
-    }
+    header.rules.words = header.rules.words.or_with_one_status(header.preflight.model.server.as_deref());
     follower.begin(&header);
     let scenario = header.scenario.clone().checked().map_err(|problem| unusable(format!("its scenario: {problem}")))?;
     let mut check = Check::new(&header, scenario, follower);

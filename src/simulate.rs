@@ -112,7 +112,7 @@ impl Plan {
         // What is known of the model is what a run would find out, from a server that is asked over a simulated network.
         let simulation = Simulation::begin();
         let options = Options { faults: Vec::new(), ..setup.into() };
-        // A server with all models takes ten times as long to start.
+        // Each model takes time to start, and nobody asks for the others.
         let alone = Models::built_in_alone(&options.models, &scenario.target.model)?;
         let asked = Server::start(Options { repository: Some(alone), ..options })?;
         scenario.target.embed(asked.address, asked.http);

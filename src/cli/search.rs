@@ -42,10 +42,10 @@ pub struct SearchArgs {
     /// Seed of every choice; printed [default: from the clock]
     #[arg(short, long, alias = "seed", value_parser = whole::<u64>, value_name = "SEED", allow_negative_numbers = true)]
     pub random_seed: Option<u64>,
-    /// End at the first violation. A server is left after the first run with a violation in any case
+    /// End at the first violation. On a server, a search always ends after the first run with a violation
     #[arg(long)]
     pub fail_fast: bool,
-    /// Draw no run with these patterns, such as cancel-restart,reset, whose bugs are known
+    /// Draw no runs with these patterns, such as cancel-restart,reset: leave out what meets known bugs
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', value_parser = pattern)]
     pub without: Vec<Pattern>,
     /// Load the model anew in some runs; the server has to load models when it is asked to
@@ -84,7 +84,7 @@ fn pattern(text: &str) -> Result<Pattern, String> {
     Pattern::named(text).ok_or_else(|| format!("there is no such pattern{}", meant().unwrap_or_default()))
 }
 
-/// What a simulated search has, besides what the help of all commands has.
+/// The flags that have an effect on a simulated search.
 const OF_SIMULATED: [&str; 13] = [
     "simulated",
     "runs",

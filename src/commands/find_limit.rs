@@ -13,7 +13,7 @@ use super::{
     Failure as CommandFailure, WRONG_INPUT, github,
     golden::expected,
     metrics::{Exported, metered},
-    output::{ResultFile, check_different, print, say_error},
+    output::{ResultFile, check_different, print, say_error, say_interrupted},
     prepare::{check_measured, load_words, planted_faults, replay_line, server_memory, setup, start_server},
     progress::Display,
     ranks::Party,
@@ -293,8 +293,6 @@ impl Observer for Onlooker {
     }
 
     fn interrupted(&mut self, drain: Duration) {
-        self.display.suspend(|| {
-            say_error(&format!("interrupted: waiting up to {drain:?} for responses to requests already sent"));
-        });
+        self.display.suspend(|| say_interrupted(drain));
     }
 }

@@ -7,6 +7,7 @@ use std::{
     io::{self, IsTerminal as _, Write},
     path::{self, Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::Duration,
 };
 
 use super::{Failure as CommandFailure, WRONG_INPUT};
@@ -23,6 +24,13 @@ use workload::{whole_file::write_whole, wording::wrapped};
 pub(super) fn say_error(problem: &str) {
     // Nothing can be done where nobody reads it.
     let _ = writeln!(anstream::stderr(), "sequence-stress: {problem}");
+}
+
+/// Says that a run waits for responses, for so long at most.
+pub(super) fn say_interrupted(drain: Duration) {
+    say_error(&format!(
+        "interrupted: waiting up to {drain:?} for responses to requests already sent; interrupt again to end at once"
+    ));
 }
 
 /// Writes to standard output.

@@ -20,12 +20,12 @@ use super::{
     output::{Files, ResultFile, check_different, check_history_file, print, print_beside, say_error},
     prepare::spelled,
     seed_from_the_clock,
-    simulate::interruptible,
+    simulate::{interruptible, say_unexplained, show},
 };
 use crate::{
     check::check_by,
     cli::{FileArgs, ResultArgs, SearchArgs},
-    report::{CoverageRow, Extent, Pictured, SearchResult, Summary, counted, write_text},
+    report::{BrokenOff, CoverageRow, SearchResult, Summary, counted},
     search::{Recipe, Retraced, Search, Terms},
     simulate::Plan,
 };
@@ -89,8 +89,8 @@ pub(super) fn search(args: &SearchArgs) -> Result<u8, Failure> {
         if args.simulated {
             work(its, interrupted, Search::new(seed, terms), Simulated::new(args, seed, interrupted), None)
         } else {
-            let live = Live::begin(args, seed, interrupted)?;
-            let terms = Terms { given_idle: Some(live.idle_limit()?), ..terms };
+            let live = Live::begin(args, seed, interrupted, &saw_violation)?;
+            let terms = Terms { given_idle: live.idle_limit(), ..terms };
             let (search, golden) = (Search::new(seed, terms), live.golden());
             work(its, interrupted, search, live, golden.as_ref())
         }
@@ -143,8 +143,8 @@ fn work(
     let mut result = SearchResult::new(seed, args.simulated);
     let ended = hold(args, &mut search, &mut holding, &mut result, (&outputs, interrupted, saw_violation));
     result.broken_off = match &ended {
-        Err(_) => Some("a run could not be held"),
-        Ok(()) => interrupted.load(Relaxed).then_some("interrupted"),
+        Err(_) => Some(BrokenOff::NotHeld),
+        Ok(()) => interrupted.load(Relaxed).then_some(BrokenOff::Interrupted),
     };
     let code = conclude(args, &mut result, &holding, &search, &outputs);
     // What was found counts for more than a run that cannot be held.
@@ -251,14 +251,10 @@ fn conclude(
 ) -> u8 {
     match holding.first() {
         Some(Ok((summary, server))) => {
-            print(|out| {
-                writeln!(out, "\nThe first run with a violation:")?;
-                write_text(&summary, if args.quiet { Extent::Short } else { Extent::Usual }, out)
-            });
-            outputs.failure.write(&summary, &Pictured::default(), server.as_ref(), args.quiet);
+            show("The first run with a violation", &summary, server.as_ref(), &outputs.failure, args.quiet);
             result.first = Some(Box::new(summary));
         }
-        Some(Err(why)) => say_error(&format!("{why}; it is not explained, and no failure is written")),
+        Some(Err(why)) => say_unexplained(&why),
         None => {
             outputs.failure.leave_failure();
             if let Some(path) = args.history.as_deref().filter(|path| path.exists()) {

@@ -190,7 +190,13 @@ fn conclude(args: &SimulateArgs, plans: &[Named], result: &SimulationResult, (js
                 server: args.server_setup(seed),
                 replay: replay(args, of, seed),
             };
-            run.show(&format!("Seed {seed} of {}", of.name), &failure, args.quiet);
+            match run.explained() {
+                Ok(summary) => {
+                    let title = format!("Seed {seed} of {}", of.name);
+                    show(&title, &summary, Some(&run.server), &failure, args.quiet);
+                }
+                Err(why) => say_unexplained(&why),
+            }
         }
         None => failure.leave_failure(),
     }
@@ -213,22 +219,22 @@ pub(super) struct Run<'r> {
     pub(super) replay: String,
 }
 
-impl Run<'_> {
-    /// Simulates the run once more, shows what happened in it as the report of a run does, and writes the failure.
-    pub(super) fn show(&self, title: &str, failure: &Files, is_quiet: bool) {
-        // The violation is known all the same, so that is no reason for another exit code.
-        let summary = match self.explained() {
-            Ok(summary) => summary,
-            Err(why) => return say_error(&format!("{why}; it is not explained, and no failure is written")),
-        };
-        print(|out| {
-            writeln!(out, "\n{title}:")?;
-            write_text(&summary, if is_quiet { Extent::Short } else { Extent::Usual }, out)
-        });
-        failure.write(&summary, &Pictured::default(), Some(&self.server), is_quiet);
-    }
+/// Shows a run with a violation as the report of a run does, and writes the failure.
+pub(super) fn show(title: &str, summary: &Summary, server: Option<&ServerSetup>, failure: &Files, is_quiet: bool) {
+    print(|out| {
+        writeln!(out, "\n{title}:")?;
+        write_text(summary, if is_quiet { Extent::Short } else { Extent::Usual }, out)
+    });
+    failure.write(summary, &Pictured::default(), server, is_quiet);
+}
 
-    /// All that happened, judged and explained as a history is.
+/// Says that a violation cannot be explained. The violation is known all the same, so the exit code stays.
+pub(super) fn say_unexplained(why: &str) {
+    say_error(&format!("{why}; it is not explained, and no failure is written"));
+}
+
+impl Run<'_> {
+    /// Simulates the run once more: all that happened, judged and explained as a history is.
     pub(super) fn explained(&self) -> Result<Summary, String> {
         let Self { plan, name, seed, server, replay } = self;
         let (checked, held) = plan.explain(*seed, (name, replay), server.clone())?;

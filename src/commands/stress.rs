@@ -20,7 +20,7 @@ use super::{
     github,
     golden::expected,
     metrics::{Exported, metered},
-    output::{Files, check_different, check_history_file, print, print_beside, say_error},
+    output::{Files, check_different, check_history_file, print, print_beside, say_error, say_interrupted},
     pictured::{Scratch, discard_all, pictured, tell_problem},
     prepare::{check_measured, load_words, planted_faults, recording, replay_line, server_memory, setup, start_server},
     progress::Display,
@@ -400,10 +400,6 @@ impl Observer for Terminal<'_> {
         if self.display.tell_screen(|news| news.stage(Stage::Stopping)) {
             return;
         }
-        self.display.suspend(|| {
-            say_error(&format!(
-                "interrupted: waiting up to {drain:?} for responses to requests already sent; interrupt again to end at once"
-            ));
-        });
+        self.display.suspend(|| say_interrupted(drain));
     }
 }

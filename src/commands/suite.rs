@@ -20,7 +20,7 @@ use super::{
     Failure as CommandFailure, github,
     golden::expected,
     metrics::{Exported, metered},
-    output::{ResultFile, check_different, print, say_error},
+    output::{ResultFile, check_different, print, say_error, say_interrupted},
     pictured::{Scratch, tell_problem},
     prepare::{planted_faults, recording, replay_line, server_memory, setup, start_server},
     runtime, seed_from_the_clock,

@@ -8,7 +8,10 @@ use std::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{SCHEMA_VERSION, Verdict, counted, json::document_to_json};
+use super::{
+    Verdict, counted,
+    json::{Stamp, document_to_json},
+};
 use crate::compare::{
     CONFIDENCE, Compared, Comparison, Difference, Doubt, Estimate, Finding, Measure, Observed, Quantity, Ran, Silent,
 };
@@ -262,13 +265,8 @@ fn figure(quantity: Quantity, value: f64) -> String {
 /// A comparison for machines.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Document {
-    /// Rises when a reader of the old form could misread the new one.
-    #[schemars(extend("const" = SCHEMA_VERSION))]
-    schema_version: u32,
-    /// The version of sequence-stress.
-    tool_version: &'static str,
-    /// The process's exit code.
-    exit_code: u8,
+    #[serde(flatten)]
+    stamp: Stamp,
     /// The least difference that counts, as a share of the old value.
     least: f64,
     /// How certain each interval is to have the true ratio in it.
@@ -395,9 +393,7 @@ impl Compare<'_> {
             notes: notes(its),
         };
         document_to_json(&Document {
-            schema_version: SCHEMA_VERSION,
-            tool_version: env!("CARGO_PKG_VERSION"),
-            exit_code: self.exit_code(),
+            stamp: Stamp::of(self.exit_code()),
             least: self.least,
             confidence: CONFIDENCE,
             warm_up_s: self.warm_up_s,

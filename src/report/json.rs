@@ -37,6 +37,24 @@ use workload::{
 /// The version of the result's form. It rises when a reader of the old form could misread the new one.
 pub const SCHEMA_VERSION: u32 = 3;
 
+/// How the documents of several runs begin.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Stamp {
+    /// Rises when a reader of the old form could misread the new one.
+    #[schemars(extend("const" = SCHEMA_VERSION))]
+    schema_version: u32,
+    /// The version of sequence-stress.
+    tool_version: &'static str,
+    /// The process's exit code.
+    exit_code: u8,
+}
+
+impl Stamp {
+    pub(super) fn of(exit_code: u8) -> Self {
+        Self { schema_version: SCHEMA_VERSION, tool_version: env!("CARGO_PKG_VERSION"), exit_code }
+    }
+}
+
 /// The result of a run for machines.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Document<'s> {

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    SCHEMA_VERSION, Summary,
+    Summary,
     html::of_search,
-    json::{Document as RunDocument, document_to_json, read_again},
+    json::{Document as RunDocument, Stamp, document_to_json, read_again},
     text::{BOLD, RED},
     words,
 };
@@ -262,13 +262,8 @@ impl Row {
 /// The search for machines.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Document<'s> {
-    /// Rises when a reader of the old form could misread the new one.
-    #[schemars(extend("const" = SCHEMA_VERSION))]
-    schema_version: u32,
-    /// The version of sequence-stress.
-    tool_version: &'static str,
-    /// The process's exit code.
-    exit_code: u8,
+    #[serde(flatten)]
+    stamp: Stamp,
     /// What was raised: rate (iterations that begin in a second) or workers.
     load: &'static str,
     /// The loads among which the limit was looked for.
@@ -314,9 +309,7 @@ impl<'s> Document<'s> {
             Ended::NotMeasured(why) => ("not-measured", Some(why.as_str()), None),
         };
         Self {
-            schema_version: SCHEMA_VERSION,
-            tool_version: env!("CARGO_PKG_VERSION"),
-            exit_code: result.exit_code(),
+            stamp: Stamp::of(result.exit_code()),
             load: result.range.of.name(),
             range: result.range.to_string(),
             sustained: result.bracket.sustained,

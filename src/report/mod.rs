@@ -48,7 +48,7 @@ pub use json::{SCHEMA_VERSION, to_json};
 pub(crate) use junit::to_junit;
 pub(crate) use limit::{Ended, LimitResult, write_limit_header, write_trial};
 pub(crate) use markdown::to_markdown;
-pub(crate) use search::{CoverageRow, SearchResult};
+pub(crate) use search::{BrokenOff, CoverageRow, SearchResult};
 pub(crate) use simulation::{SimulatedScenario, SimulationResult};
 pub(crate) use suite::write_suite_header;
 pub use suite::{ScenarioOutcome, SuiteResult, SuiteRow};

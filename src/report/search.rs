@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    SCHEMA_VERSION, Summary, counted,
-    json::{Document as RunDocument, document_to_json},
+    Summary, counted,
+    json::{Document as RunDocument, Stamp, document_to_json},
 };
 use crate::search::Estimate;
 use oracle::ViolationKind;
@@ -36,9 +36,18 @@ pub(crate) struct SearchResult {
     /// How far it was, run by run.
     pub(crate) coverage: Coverage,
     /// Why it did not come to its end.
-    pub(crate) broken_off: Option<&'static str>,
+    pub(crate) broken_off: Option<BrokenOff>,
     /// The first run with a violation.
     pub(crate) first: Option<Box<Summary>>,
+}
+
+/// Why a search did not come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BrokenOff {
+    /// Somebody interrupted it.
+    Interrupted,
+    /// A run could not be held.
+    NotHeld,
 }
 
 /// How far a search was, run by run, in a bounded number of rows.
@@ -70,13 +79,8 @@ pub(crate) struct CoverageRow {
 /// The search for machines.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Document<'r> {
-    /// Rises when a reader of the old form could misread the new one.
-    #[schemars(extend("const" = SCHEMA_VERSION))]
-    schema_version: u32,
-    /// The version of sequence-stress.
-    tool_version: &'static str,
-    /// The process's exit code, unless a file could not be written or a run could not be held.
-    exit_code: u8,
+    #[serde(flatten)]
+    stamp: Stamp,
     /// What fixes every choice.
     seed: Seed,
     /// Whether runs and servers were simulated.
@@ -159,10 +163,12 @@ impl SearchResult {
 
     /// The exit code that it stands for.
     pub(crate) fn exit_code(&self) -> u8 {
-        match () {
-            () if self.violating > 0 => 1,
-            () if self.broken_off.is_some() || self.runs == self.unknown => 3,
-            () => 0,
+        match self.broken_off {
+            _ if self.violating > 0 => 1,
+            Some(BrokenOff::NotHeld) => 4,
+            Some(BrokenOff::Interrupted) => 3,
+            None if self.runs == self.unknown => 3,
+            None => 0,
         }
     }
 
@@ -176,22 +182,24 @@ impl SearchResult {
             0 => String::new(),
             unknown => format!("; {unknown} of them tested too little to be called valid"),
         };
-        match (self.exit_code(), self.broken_off) {
-            (1, _) => {
+        let why = match self.broken_off {
+            Some(BrokenOff::Interrupted) => "interrupted",
+            Some(BrokenOff::NotHeld) => "a run could not be held",
+            None => "no run was valid",
+        };
+        match self.exit_code() {
+            1 => {
                 let have = if *violating == 1 { "has" } else { "have" };
                 writeln!(out, "INVALID: {violating} of {runs} {have} violations; {reached}")
             }
-            (_, Some(why)) => writeln!(out, "UNKNOWN: {why}; {runs} had no violation{little}; {reached}"),
-            (3, None) => writeln!(out, "UNKNOWN: no run was valid; {runs} had no violation{little}; {reached}"),
-            _ => writeln!(out, "VALID: {runs}, no violation{little}; {reached}"),
+            0 => writeln!(out, "VALID: {runs}, no violation{little}; {reached}"),
+            _ => writeln!(out, "UNKNOWN: {why}; {runs} had no violation{little}; {reached}"),
         }
     }
 
     pub(crate) fn to_json(&self) -> Vec<u8> {
         document_to_json(&Document {
-            schema_version: SCHEMA_VERSION,
-            tool_version: env!("CARGO_PKG_VERSION"),
-            exit_code: self.exit_code(),
+            stamp: Stamp::of(self.exit_code()),
             seed: self.seed,
             simulated: self.is_simulated,
             runs: self.runs,
@@ -238,8 +246,9 @@ mod tests {
             (9, 0, 0, None, 0, "VALID: 9 runs, no violation; 0 pairs"),
             (9, 0, 2, None, 0, "VALID: 9 runs, no violation; 2 of them tested too little"),
             (9, 0, 9, None, 3, "UNKNOWN: no run was valid; 9 runs"),
-            (9, 0, 0, Some("interrupted"), 3, "UNKNOWN: interrupted; 9 runs had no violation"),
-            (9, 1, 0, Some("interrupted"), 1, "INVALID: 1 of 9 runs has violations"),
+            (9, 0, 0, Some(BrokenOff::Interrupted), 3, "UNKNOWN: interrupted; 9 runs had no violation"),
+            (9, 0, 0, Some(BrokenOff::NotHeld), 4, "UNKNOWN: a run could not be held; 9 runs had no violation"),
+            (9, 1, 0, Some(BrokenOff::Interrupted), 1, "INVALID: 1 of 9 runs has violations"),
             (0, 0, 0, None, 3, "UNKNOWN: no run was valid; 0 runs"),
         ] {
             let result = SearchResult { runs, violating, unknown, broken_off, ..SearchResult::new(Seed(1), true) };

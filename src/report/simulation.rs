@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, io, time::Duration};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{SCHEMA_VERSION, counted, json::document_to_json};
+use super::{
+    counted,
+    json::{Stamp, document_to_json},
+};
 use crate::{probe::SlotFinding, simulate::Held};
 use oracle::ViolationKind;
 use reference::Planted;
@@ -69,13 +72,8 @@ pub(crate) struct SimulatedFault {
 /// The result for machines.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Document<'r> {
-    /// Rises when a reader of the old form could misread the new one.
-    #[schemars(extend("const" = SCHEMA_VERSION))]
-    schema_version: u32,
-    /// The version of sequence-stress.
-    tool_version: &'static str,
-    /// The process's exit code.
-    exit_code: u8,
+    #[serde(flatten)]
+    stamp: Stamp,
     /// The first seed and the last that was asked for.
     seeds: [u64; 2],
     /// CPU time of the process, in s.
@@ -193,9 +191,7 @@ impl SimulationResult {
 
     pub(crate) fn to_json(&self) -> Vec<u8> {
         document_to_json(&Document {
-            schema_version: SCHEMA_VERSION,
-            tool_version: env!("CARGO_PKG_VERSION"),
-            exit_code: self.exit_code(),
+            stamp: Stamp::of(self.exit_code()),
             seeds: self.seeds.into(),
             cpu_s: self.cpu.as_secs_f64(),
             scenarios: &self.scenarios,

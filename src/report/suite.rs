@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    Pictured, SCHEMA_VERSION, Summary, Verdict, counted,
+    Pictured, Summary, Verdict, counted,
     html::of_suite,
-    json::{Document as RunDocument, document_to_json, read_again},
+    json::{Document as RunDocument, Stamp, document_to_json, read_again},
 };
 use crate::{probe::SlotFinding, reading::Written};
 use workload::{seed::Seed, wording::wrapped};
@@ -70,13 +70,8 @@ pub struct SuiteResult {
 /// The suite for machines.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Document<'s> {
-    /// Rises when a reader of the old form could misread the new one.
-    #[schemars(extend("const" = SCHEMA_VERSION))]
-    schema_version: u32,
-    /// The version of sequence-stress.
-    tool_version: &'static str,
-    /// The process's exit code.
-    exit_code: u8,
+    #[serde(flatten)]
+    stamp: Stamp,
     /// What fixes every choice.
     seed: Seed,
     /// How long the suite took.
@@ -143,9 +138,7 @@ impl SuiteResult {
 
     fn document(&self) -> Document<'_> {
         Document {
-            schema_version: SCHEMA_VERSION,
-            tool_version: env!("CARGO_PKG_VERSION"),
-            exit_code: self.exit_code(),
+            stamp: Stamp::of(self.exit_code()),
             seed: self.seed,
             took_s: self.took.as_secs_f64(),
             scenarios: self.rows.iter().map(ScenarioDocument::from).collect(),

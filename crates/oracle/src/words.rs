@@ -33,7 +33,7 @@ pub enum Words {
     /// They are known, and an error in other words is a violation.
     #[default]
     Known,
-    /// They are known. Over HTTP each error has the status 400, whatever it is of.
+    /// They are known, too. Over HTTP, the server tells every error with the status 400.
     KnownWithOneStatus,
     /// The server is one that nobody compared with what is expected here. What may be a rejection is taken for one.
     Unknown,
@@ -60,7 +60,16 @@ impl Words {
         }
     }
 
-    /// Whether they are.
+    /// Of a server whose run was recorded with these words, perhaps before this tool knew of releases with one status.
+    #[must_use]
+    pub fn or_with_one_status(self, server: Option<&str>) -> Self {
+        match Self::of_server(server) {
+            Self::KnownWithOneStatus => Self::KnownWithOneStatus,
+            Self::Known | Self::Unknown => self,
+        }
+    }
+
+    /// Whether a correct server's words are known.
     pub fn are_known(self) -> bool {
         self != Self::Unknown
     }
@@ -109,6 +118,16 @@ mod tests {
             assert_eq!(Words::of_server(Some(unknown)), Words::Unknown, "{unknown}");
         }
         assert_eq!(Words::of_server(None), Words::Unknown);
+    }
+
+    #[test]
+    fn a_run_that_was_recorded_before_releases_with_one_status_were_known_is_judged_by_what_is_known_now() {
+        for recorded in [Words::Known, Words::Unknown] {
+            assert_eq!(recorded.or_with_one_status(Some("triton 2.39.0")), Words::KnownWithOneStatus);
+            for server in [Some("triton 2.51.0"), Some("other 1.0"), None] {
+                assert_eq!(recorded.or_with_one_status(server), recorded, "{server:?}");
+            }
+        }
     }
 
     #[test]

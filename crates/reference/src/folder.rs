@@ -54,21 +54,24 @@ impl Models {
     /// # Errors
     /// What is wrong with the options, in one line.
     pub fn built_in(options: &ModelOptions) -> Result<Self, String> {
-        let versions: BTreeSet<_> = (1..=i64::from(options.versions)).collect();
-        let source = |config| Source { config, versions: versions.clone(), files: Files::new() };
-        let sources: Vec<_> = configs(options).into_iter().map(source).collect();
-        sources.iter().try_for_each(|source| source.spec().map(drop))?;
-        Ok(Self { sources, notes: Vec::new(), served: Vec::new() })
+        Self::of_configs(options, configs(options))
     }
 
-    /// One of them, which needs no other.
+    /// The built-in model of this name, without the others; none where no model has the name.
     ///
     /// # Errors
-    /// What is wrong with it, in one line.
+    /// What is wrong with the options, in one line.
     pub fn built_in_alone(options: &ModelOptions, name: &str) -> Result<Self, String> {
-        let mut models = Self::built_in(options)?;
-        models.sources.retain(|source| source.config.name == name);
-        Ok(models)
+        let configs = configs(options).into_iter().filter(|config| config.name == name);
+        Self::of_configs(options, configs)
+    }
+
+    fn of_configs(options: &ModelOptions, configs: impl IntoIterator<Item = ModelConfig>) -> Result<Self, String> {
+        let versions: BTreeSet<_> = (1..=i64::from(options.versions)).collect();
+        let source = |config| Source { config, versions: versions.clone(), files: Files::new() };
+        let sources: Vec<_> = configs.into_iter().map(source).collect();
+        sources.iter().try_for_each(|source| source.spec().map(drop))?;
+        Ok(Self { sources, notes: Vec::new(), served: Vec::new() })
     }
 
     /// The models of these folders, all of which can be served.

@@ -17,17 +17,17 @@ use crate::{
     commands::{
         Failure,
         golden::expected,
-        output::say_error,
+        output::{say_error, say_interrupted},
         pictured::{Scratch, tell_problem},
         prepare::{planted_faults, recording, server_memory, setup, start_server},
         runtime,
     },
     preflight::Preflight,
     report::{Summary, Verdict},
-    run::{RunError, RunResult, Setup, run},
+    run::{Observer, RunError, RunResult, Setup, run},
     search::{Recipe, can_be_retraced},
 };
-use oracle::golden::Golden;
+use oracle::{Violation, golden::Golden};
 use reference::{Server, ServerSetup};
 use wire::transport::{Access, Client};
 use workload::{
@@ -43,14 +43,32 @@ const LOOKS: Duration = Duration::from_millis(50);
 const RUNS_APART: u64 = 2000;
 /// The history of a run.
 const SCRATCH: &str = "run";
-/// How many steps the sequences of a search have at the most.
+/// How many steps a golden file has for each track: the sequences of a search have at most 30.
 const LONGEST: u32 = 32;
+
+/// Watches a run, and says what a person should know of it.
+struct Watcher<'a>(&'a AtomicBool);
+
+impl Observer for Watcher<'_> {
+    fn violation(&mut self, _: &Violation) {
+        self.0.store(true, Relaxed);
+    }
+
+    fn trouble(&mut self, what: &str) {
+        say_error(what);
+    }
+
+    fn interrupted(&mut self, drain: Duration) {
+        say_interrupted(drain);
+    }
+}
 
 /// Holds runs against a server.
 pub(super) struct Live<'a> {
     args: &'a SearchArgs,
     seed: Seed,
     interrupted: &'a AtomicBool,
+    saw_violation: &'a AtomicBool,
     /// The server in this process, where there is one.
     server: Option<Server>,
     golden: Option<Arc<Golden>>,
@@ -62,7 +80,12 @@ pub(super) struct Live<'a> {
 
 impl<'a> Live<'a> {
     /// Asks the server what it is like.
-    pub(super) fn begin(args: &'a SearchArgs, seed: Seed, interrupted: &'a AtomicBool) -> Result<Self, Failure> {
+    pub(super) fn begin(
+        args: &'a SearchArgs,
+        seed: Seed,
+        interrupted: &'a AtomicBool,
+        saw_violation: &'a AtomicBool,
+    ) -> Result<Self, Failure> {
         let endpoint = &args.endpoint;
         let mut scenario = Scenario::resolve(&Source::default_scenario(), endpoint.overrides())?;
         for note in endpoint.check_server(&scenario.target.model).map_err(Failure::wrong_input)? {
@@ -96,13 +119,12 @@ impl<'a> Live<'a> {
             ))
         })?;
         let scratch = Scratch::temporary().map_err(Failure::wrong_input)?;
-        Ok(Self { args, seed, interrupted, server, golden, preflight, scratch, first: None })
+        Ok(Self { args, seed, interrupted, saw_violation, server, golden, preflight, scratch, first: None })
     }
 
-    /// The idle limit of the server.
-    pub(super) fn idle_limit(&self) -> Result<Duration, Failure> {
-        let unknown = || Failure::wrong_input("the server's idle limit is not known: tell it (--idle-limit)");
-        self.preflight.model.idle_limit.ok_or_else(unknown)
+    /// The idle limit of the server. Without it no run can be retraced, so it is known.
+    pub(super) fn idle_limit(&self) -> Option<Duration> {
+        self.preflight.model.idle_limit
     }
 
     pub(super) fn golden(&self) -> Option<Arc<Golden>> {
@@ -144,7 +166,7 @@ impl<'a> Live<'a> {
     fn run(&self, setup: Setup) -> Result<Result<RunResult, RunError>, Failure> {
         let interrupted = self.interrupted;
         Ok(runtime()?.block_on(async move {
-            let observer = &mut ();
+            let observer = &mut Watcher(self.saw_violation);
             let (interrupt, interrupts) = mpsc::channel(1);
             let watch = async move {
                 while !interrupted.load(Relaxed) {

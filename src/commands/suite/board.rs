@@ -12,7 +12,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{Chosen, print, say_error};
+use super::{Chosen, print, say_error, say_interrupted};
 use crate::{
     report::{LiveLines, Pictured, ScenarioOutcome, SuiteRow, write_suite_header, write_violation},
     run::{Observer, Progress},
@@ -157,10 +157,6 @@ impl Observer for Lookout<'_> {
         if std::mem::replace(&mut self.board.state().has_said_interrupted, true) {
             return;
         }
-        self.board.above(|| {
-            say_error(&format!(
-                "interrupted: waiting up to {drain:?} for responses to requests already sent; interrupt again to end at once"
-            ));
-        });
+        self.board.above(|| say_interrupted(drain));
     }
 }
