@@ -21,6 +21,7 @@ use std::{
 pub(crate) use self::world::{flawed, on_the_wire};
 use self::{
     client::Client,
+    phases::conduct,
     world::{Concerns, Concluded, World},
 };
 use crate::{
@@ -45,11 +46,10 @@ use wire::{
     transport::{Access, Client as Asking},
 };
 use workload::{
-    conversation::Transport,
     event::Nanos,
     scenario::{Scenario, ServerAction},
     seed::Seed,
-    sequence::{CorrelationId, Trait},
+    sequence::CorrelationId,
 };
 
 /// What is simulated: a scenario, sent to the reference server.
@@ -58,6 +58,8 @@ pub struct Plan {
     pub(crate) scenario: Scenario,
     pub(crate) preflight: Preflight,
     server: Blueprint,
+    /// The server as each action of the scenario loads its model.
+    loads: Vec<(ServerAction, Blueprint)>,
     faults: Vec<Planted>,
     /// What decides when faults happen, where that is not the seed of the run.
     fault_seed: Option<Seed>,
@@ -108,6 +110,8 @@ impl Plan {
         }
         Self::check_faults(&setup.fault)?;
         let server = Blueprint::new(&scenario.target.model, setup.clone())?;
+        let actions = scenario.phases.iter().filter_map(|phase| phase.server).filter(|action| action.loads());
+        let loads = actions.map(|action| Ok((action, server.loaded_by(action)?))).collect::<Result<_, String>>()?;
         let faults = setup.fault.clone();
         // What is known of the model is what a run would find out, from a server that is asked over a simulated network.
         let simulation = Simulation::begin();
@@ -125,7 +129,7 @@ impl Plan {
         if let Some(why) = preflight.cannot_be_sent(&scenario) {
             return Err(why);
         }
-        Ok(Self { scenario, preflight, server, faults, fault_seed: None, watches: false })
+        Ok(Self { scenario, preflight, server, loads, faults, fault_seed: None, watches: false })
     }
 
     /// Rejects faults that a simulated server does not commit.
@@ -205,16 +209,22 @@ impl Plan {
     pub(crate) fn hold_unless(&self, stopped: &AtomicBool, seed: Seed, keeps: bool) -> Option<Held> {
         let world = Rc::new(RefCell::new(World::new(self, seed, keeps)));
         let manner = self.preflight.manner();
-        let client = |worker| {
+        let client = |worker| -> Doing<'_> {
             let iterations = Iterations::drawn(&self.scenario, seed, None, manner, worker);
-            Client::new(Rc::clone(&world), worker, iterations).run()
+            Box::pin(Client::new(Rc::clone(&world), worker, iterations).run())
         };
-        run((0..self.scenario.workers()).map(client).map(Some), &world, stopped);
+        let clients = (0..self.scenario.workers()).map(client).map(Some);
+        let conductor = (!self.scenario.phases.is_empty()).then(|| -> Doing<'_> { Box::pin(conduct(Rc::clone(&world))) });
+        if conductor.is_some() {
+            world.borrow_mut().wake_helper();
+        }
+        run(clients.chain([conductor]), &world, stopped);
         // What the count of the slots has the server do is none of the run's.
         let (requests, iterations, took, pairs) = {
             let world = world.borrow();
             (world.requests_sent, world.iterations, Duration::from_nanos(world.now), world.pairs())
         };
+        world.borrow_mut().put_back();
         let slots = self.count_slots(&world, took, stopped);
         if stopped.load(Relaxed) {
             return None;
@@ -242,21 +252,22 @@ impl Plan {
         let (counting, its) = (Rc::clone(world), Rc::clone(&found));
         let count = async move { its.set(Some(slots::count(counting, terms, gone_idle).await)) };
         let workers = (0..self.scenario.workers()).map(|_| None);
-        let count: Pin<Box<dyn Future<Output = ()>>> = Box::pin(count);
-        let now = world.borrow().now;
-        world.borrow_mut().wake(self.scenario.workers(), now);
-        run(workers.chain([Some(count)]), world, stopped);
+        world.borrow_mut().wake_helper();
+        run(workers.chain([Some(Box::pin(count) as Doing<'_>)]), world, stopped);
         found.take().unwrap_or_else(|| SlotCheck::not_checkable("the count did not end"))
     }
 }
 
+/// What a client does.
+type Doing<'p> = Pin<Box<dyn Future<Output = ()> + 'p>>;
+
 /// Lets all that clients do happen, until each is done or somebody stops it.
-fn run<F: Future<Output = ()>>(
-    clients: impl Iterator<Item = Option<F>>,
-    world: &RefCell<World<'_>>,
+fn run<'p>(
+    clients: impl Iterator<Item = Option<Doing<'p>>>,
+    world: &RefCell<World<'p>>,
     stopped: &AtomicBool,
 ) {
-    let mut clients: Vec<_> = clients.map(|client| client.map(Box::pin)).collect();
+    let mut clients: Vec<_> = clients.collect();
     let mut left = clients.iter().flatten().count();
     let mut context = Context::from_waker(Waker::noop());
     while left > 0 && !stopped.load(Relaxed) {
@@ -274,9 +285,7 @@ fn run<F: Future<Output = ()>>(
 /// What of a scenario is not simulated, in one line.
 fn cannot_be_simulated(scenario: &Scenario) -> Option<String> {
     let populations = || scenario.populations.iter();
-    let what = if let Some(action) = scenario.phases.iter().find_map(|phase| phase.server) {
-        format!("does something to the server (server = \"{}\")", ServerAction::name(action))
-    } else if scenario.phases.iter().any(|phase| phase.other_model.is_some()) {
+    let what = if scenario.phases.iter().any(|phase| phase.other_model.is_some()) {
         "loads another model".to_owned()
     } else if populations().any(|population| !population.network.is_clear()) {
         "has a faulty network".to_owned()
@@ -284,10 +293,6 @@ fn cannot_be_simulated(scenario: &Scenario) -> Option<String> {
         "begins iterations at a rate".to_owned()
     } else if scenario.has_several_versions() {
         "sends to several versions of the model".to_owned()
-    } else if populations().any(|population| population.sending.transport() == Transport::GrpcStatus) {
-        "asks for errors as the status of a stream (grpc-status)".to_owned()
-    } else if let Some(pattern) = scenario.drawn(|pattern| pattern.has(Trait::IsKilled)) {
-        format!("kills processes of the client (pattern {pattern})")
     } else {
         return None;
     };

@@ -23,7 +23,7 @@ const DRAWN: &str = "\
 N|MIN..MAX is a number, or a range from which each connection draws one; latency is drawn for each piece. Byte \
 counts add up both directions. Without options the proxy passes everything on unchanged.
 
-With --mutate the proxy changes what passes over gRPC; docs/MUTATIONS.md has what each change shows.
+With --mutate the proxy changes what passes; docs/MUTATIONS.md has what each change shows.
 
 With --record the proxy also writes the requests of sequences to FILE: inputs, flags, times, and numbers in place of \
 correlation IDs. The file has no headers. Its inputs may be private. docs/RECORDING.md describes the file.
@@ -122,8 +122,8 @@ impl ProxyArgs {
             return Err("--http-port needs endpoints of both protocols in --to: use --port".to_owned());
         }
         if !self.mutate.is_empty() {
-            if let Some(to) = self.to.iter().find(|to| to.scheme != Scheme::Grpc) {
-                return Err(format!("--mutate is for gRPC without TLS, and --to names {to}"));
+            if let Some(to) = self.to.iter().find(|to| !matches!(to.scheme, Scheme::Grpc | Scheme::Http)) {
+                return Err(format!("--mutate needs a server without TLS, and --to names {to}"));
             }
             if self.record.is_some() || !self.network()?.is_clear() {
                 let problem = "--mutate does not go with --record or with a faulty network: start a second proxy in front of this one";

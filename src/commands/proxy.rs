@@ -134,13 +134,14 @@ impl How<'_> {
                     Box::new(move |bytes| tap.came(bytes))
                 });
             }
+            let protocol = to.scheme.protocol();
             let server = Arc::new(Server::new(to, recording));
             async move {
                 let connect = move || Arc::clone(&server).connect();
                 let carried = if args.mutate.is_empty() {
                     serve(listener, connect, path, pending()).await
                 } else {
-                    mutation::serve(listener, connect, Arc::clone(mutations), pending()).await
+                    mutation::serve(listener, connect, protocol, Arc::clone(mutations), pending()).await
                 };
                 carried.map_err(cannot_listen(address))
             }

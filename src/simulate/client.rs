@@ -36,6 +36,8 @@ struct Driver<'p> {
     lanes: Vec<Option<Open>>,
     /// The worker's other contexts whose IDs the conversation uses: what happens to a stream happens to theirs, too.
     others: BTreeSet<u32>,
+    /// How much of what was done to the server was heeded.
+    heeded: usize,
 }
 
 /// An open stream.
@@ -44,6 +46,9 @@ struct Open {
     stream: usize,
     is_half_closed: bool,
 }
+
+/// Why a stream broke.
+const GONE: &str = "the server is gone";
 
 /// A conversation ended early: a stream is gone that should not be, and with it what was in flight.
 struct CutShort;
@@ -59,7 +64,7 @@ impl<'p> Client<'p> {
         let driver = |context| {
             let id = ContextId { worker, context };
             let context = StreamContext::new(id, sending.window, sending.transport(), arithmetic);
-            Driver { world: Rc::clone(&world), context, lanes: Vec::new(), others: BTreeSet::new() }
+            Driver { world: Rc::clone(&world), context, lanes: Vec::new(), others: BTreeSet::new(), heeded: 0 }
         };
         let drivers = (0..contexts.count()).map(driver).collect();
         Self { world, worker, iterations, drivers, sequences_begun: 0 }
@@ -71,10 +76,10 @@ impl<'p> Client<'p> {
         let mut began = 0;
         if let Some(phase) = phase {
             began = loop {
-                let begins = self.world.borrow().phases.begins(phase);
-                match begins {
-                    Some(begins) if begins <= self.world.borrow().now => break begins,
-                    begins => self.wait(begins).await,
+                let begun = self.world.borrow().phases.begun(phase);
+                match begun {
+                    Some(begun) => break begun,
+                    None => self.wait(None).await,
                 }
             };
         }
@@ -84,10 +89,8 @@ impl<'p> Client<'p> {
         }
         if let Some(phase) = phase {
             let world = &mut *self.world.borrow_mut();
-            let now = world.now;
-            for worker in world.phases.leave(phase, self.worker, now) {
-                world.wake(worker, now);
-            }
+            world.phases.leave(phase, self.worker);
+            world.wake_helper();
         }
     }
 
@@ -111,9 +114,11 @@ impl<'p> Client<'p> {
         let own = iteration.context as usize;
         let others = iteration.others();
         if !others.is_empty() {
-            for context in others.iter().map(|other| *other as usize).chain([own]) {
+            let all = || others.iter().map(|other| *other as usize).chain([own]);
+            for context in all() {
                 self.drivers[context].close_all().await;
             }
+            all().for_each(|context| self.drivers[context].heed());
         }
         let driver = &mut self.drivers[own];
         driver.others = others;
@@ -124,7 +129,10 @@ impl<'p> Client<'p> {
         if is_suspicious || !driver.others.is_empty() {
             driver.close_all().await;
         }
-        driver.others = BTreeSet::new();
+        let (others, heeded) = (mem::take(&mut driver.others), driver.heeded);
+        for other in others {
+            self.drivers[other as usize].heeded = heeded;
+        }
         self.world.borrow_mut().iterations += 1;
     }
 }
@@ -144,6 +152,7 @@ impl Driver<'_> {
         let mut suspicious = false;
         loop {
             let until = loop {
+                self.heed();
                 let now = self.world.borrow().now;
                 match self.context.next(now) {
                     Next::Done => return Ok(suspicious),
@@ -165,11 +174,11 @@ impl Driver<'_> {
                 }
             };
             if let Some((lane, message)) = self.next_message() {
-                suspicious |= self.take_in(lane, message)?;
+                suspicious |= self.take_in(lane, message).await?;
                 continue;
             }
             let lost_after = nanos(self.world.borrow().plan.preflight.limits.lost_after);
-            let overdue = self.context.waits_since().map(|since| since + lost_after);
+            let overdue = self.context.waits_since().and_then(|since| self.world.borrow().overdue(since, lost_after));
             if overdue.is_some_and(|overdue| overdue <= self.world.borrow().now) {
                 return Err(self.give_up());
             }
@@ -180,6 +189,16 @@ impl Driver<'_> {
 
     fn tell(&self, context: ContextId, lane: Lane, what: EventKind) -> Ruling {
         self.world.borrow_mut().tell(context, lane, what)
+    }
+
+    /// Tells what was done to the server since the last look: before anything that may be its consequence.
+    fn heed(&mut self) {
+        loop {
+            let next = self.world.borrow().disturbance(self.heeded);
+            let Some(disturbance) = next else { return };
+            self.tell_all(Lane::FIRST, &EventKind::Disturbed(disturbance));
+            self.heeded += 1;
+        }
     }
 
     /// The context of a request, if the conversation has its ID; else the conversation's own.
@@ -296,7 +315,8 @@ impl Driver<'_> {
         CutShort
     }
 
-    fn take_in(&mut self, lane: Lane, message: Message) -> Result<Suspicious, CutShort> {
+    async fn take_in(&mut self, lane: Lane, message: Message) -> Result<Suspicious, CutShort> {
+        self.heed();
         match message {
             Message::Received(received) => self.received(lane, received),
             // The conversation goes on: it has it so.
@@ -310,12 +330,32 @@ impl Driver<'_> {
                     self.tell_all(lane, &EventKind::Closed);
                     return Ok(false);
                 }
-                self.tell(self.context.id, lane, EventKind::Cut(Cut::Ended));
-                self.tell_others(lane, &EventKind::Cut(Cut::ByClient));
-                self.context.forget(lane);
-                Err(self.cut())
+                Err(self.ended(lane, Cut::Ended))
+            }
+            Message::Status(code, text) => {
+                self.drop_lane(lane);
+                // A status names no request: on a stream that several IDs share nobody knows whose it is.
+                Err(self.ended(lane, if self.others.is_empty() { Cut::Status(code, text) } else { Cut::ByClient }))
+            }
+            Message::Broken => {
+                self.drop_lane(lane);
+                // A server that is being restarted is not gone.
+                while self.world.borrow().is_disturbed() {
+                    wait(&self.world, self.context.id.worker, None).await;
+                }
+                self.heed();
+                Err(self.ended(lane, Cut::Broken(GONE.to_owned())))
             }
         }
+    }
+
+    /// A stream is gone; the others of the conversation end with it. For the other contexts it is none of the server's doing, so that it is
+    /// one fault.
+    fn ended(&mut self, lane: Lane, cut: Cut) -> CutShort {
+        self.tell(self.context.id, lane, EventKind::Cut(cut));
+        self.tell_others(lane, &EventKind::Cut(Cut::ByClient));
+        self.context.forget(lane);
+        self.cut()
     }
 
     fn received(&mut self, lane: Lane, received: Box<Received>) -> Result<Suspicious, CutShort> {
@@ -346,20 +386,21 @@ impl Driver<'_> {
         let limits = self.world.borrow().plan.preflight.limits;
         // A stream that owes no answer waits for nothing but its end.
         let limit = if self.context.unanswered(lane) == 0 { limits.silence } else { limits.lost_after };
-        let deadline = self.world.borrow().now + nanos(limit);
+        let asked_at = self.world.borrow().now;
         let mut suspicious = false;
         while self.open_on(lane).is_some() {
             let message = self.world.borrow_mut().take(open.stream);
+            let overdue = self.world.borrow().overdue(asked_at, nanos(limit));
             if let Some(message) = message {
-                suspicious |= self.take_in(lane, message)?;
-            } else if self.world.borrow().now >= deadline {
+                suspicious |= self.take_in(lane, message).await?;
+            } else if overdue.is_some_and(|overdue| overdue <= self.world.borrow().now) {
                 // One stream is one violation.
                 self.tell(self.context.id, lane, EventKind::NotClosed);
                 self.tell_others(lane, &EventKind::Closed);
                 self.drop_lane(lane);
                 return Ok(true);
             } else {
-                wait(&self.world, self.context.id.worker, Some(deadline)).await;
+                wait(&self.world, self.context.id.worker, overdue).await;
             }
         }
         Ok(suspicious)

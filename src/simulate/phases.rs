@@ -1,56 +1,78 @@
-//! The parts of a simulated run in time: each begins when the workers of the one before it are done.
+//! The parts of a simulated run in time: each begins when the workers of the one before it are done, and what is done to the server before.
 
 use std::time::Duration;
 
-use super::nanos;
+use super::{
+    client::{Shared, wait},
+    nanos,
+};
 use workload::{
-    event::Nanos,
+    event::{Disturbance, Nanos},
     scenario::{Millis, Scenario},
 };
 
 /// How far a run has come.
 #[derive(Debug)]
-pub(super) struct Phases(Vec<Phase>);
-
-#[derive(Debug)]
-struct Phase {
-    /// How long it is waited for after the one before it.
-    pause: Duration,
-    /// Its workers that are not done.
-    workers: Vec<u32>,
-    ended: Option<Nanos>,
+pub(super) struct Phases {
+    /// When each phase began, of those that have.
+    begun: Vec<Nanos>,
+    /// The workers of each phase that are not done.
+    workers: Vec<Vec<u32>>,
 }
 
 impl Phases {
     pub(super) fn new(scenario: &Scenario) -> Self {
         let workers =
-            |phase: usize| (0..scenario.workers()).filter(move |worker| scenario.phase_of(*worker) == Some(phase));
-        let phase = |(index, its): (usize, &workload::scenario::Phase)| Phase {
-            pause: its.pause_ms.map_or(Duration::ZERO, Millis::duration),
-            workers: workers(index).collect(),
-            ended: None,
-        };
-        Self(scenario.phases.iter().enumerate().map(phase).collect())
+            |phase: usize| (0..scenario.workers()).filter(|worker| scenario.phase_of(*worker) == Some(phase)).collect();
+        Self { begun: Vec::new(), workers: (0..scenario.phases.len()).map(workers).collect() }
     }
 
-    /// When a phase begins; none where the one before it goes on.
-    pub(super) fn begins(&self, phase: usize) -> Option<Nanos> {
-        let mut begins = 0;
-        for (index, its) in self.0[..=phase].iter().enumerate() {
-            begins += nanos(its.pause);
-            if index < phase {
-                // One without workers is over at once.
-                begins = if its.workers.is_empty() { its.ended.unwrap_or(begins) } else { return None };
-            }
+    /// When a phase began, if it did.
+    pub(super) fn begun(&self, phase: usize) -> Option<Nanos> {
+        self.begun.get(phase).copied()
+    }
+
+    /// One of a phase's workers is done.
+    pub(super) fn leave(&mut self, phase: usize, worker: u32) {
+        self.workers[phase].retain(|other| *other != worker);
+    }
+
+    fn is_over(&self, phase: usize) -> bool {
+        self.workers[phase].is_empty()
+    }
+}
+
+/// Lets the phases of a run begin, one after the other.
+pub(super) async fn conduct(world: Shared<'_>) {
+    let (plan, conductor) = {
+        let world = world.borrow();
+        (world.plan, world.helper())
+    };
+    for (index, phase) in plan.scenario.phases.iter().enumerate() {
+        rest(&world, phase.pause_ms.map_or(Duration::ZERO, Millis::duration)).await;
+        if let Some(action) = phase.server {
+            let begins = if action.kills() { Disturbance::InstanceFails } else { Disturbance::Begins };
+            let takes = world.borrow_mut().disturb(begins, action);
+            rest(&world, takes).await;
+            world.borrow_mut().serve_again(action);
         }
-        Some(begins)
+        {
+            let world = &mut *world.borrow_mut();
+            world.phases.begun.push(world.now);
+            world.wake_all();
+        }
+        while !world.borrow().phases.is_over(index) {
+            wait(&world, conductor, None).await;
+        }
     }
+}
 
-    /// One of a phase's workers is done. Returns those that may wait for the next one.
-    pub(super) fn leave(&mut self, phase: usize, worker: u32, now: Nanos) -> Vec<u32> {
-        let its = &mut self.0[phase];
-        its.workers.retain(|other| *other != worker);
-        its.ended = its.workers.is_empty().then_some(now);
-        self.0.iter().skip(phase + 1).flat_map(|later| later.workers.iter().copied()).collect()
+async fn rest(world: &Shared<'_>, time: Duration) {
+    let (conductor, until) = {
+        let world = world.borrow();
+        (world.helper(), world.now + nanos(time))
+    };
+    while world.borrow().now < until {
+        wait(world, conductor, Some(until)).await;
     }
 }

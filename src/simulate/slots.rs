@@ -61,7 +61,7 @@ impl Count<'_> {
     }
 
     async fn until(&self, at: Nanos) {
-        let worker = self.world.borrow().count_worker();
+        let worker = self.world.borrow().helper();
         while self.now() < at {
             wait(&self.world, worker, Some(at)).await;
         }
@@ -114,7 +114,7 @@ impl Count<'_> {
     }
 
     fn begin(&mut self, number: u32) {
-        let worker = self.world.borrow().count_worker();
+        let worker = self.world.borrow().helper();
         let stream = self.world.borrow_mut().open(worker, Transport::GrpcStream, None);
         self.open.push(Opened { stream, steps: 0, waits: false, is_answered: false, is_over: false, sent_at: 0 });
         self.step(number as usize, false);
@@ -125,7 +125,7 @@ impl Count<'_> {
         let its = &mut self.open[number];
         let context = u32::try_from(number).expect("slots are few");
         let world = &mut *self.world.borrow_mut();
-        let request = RequestId { worker: world.count_worker(), context, sequence: context, step: its.steps };
+        let request = RequestId { worker: world.helper(), context, sequence: context, step: its.steps };
         let value = world.plan.preflight.model.arithmetic.number(VALUE);
         let start = its.steps == 0;
         let step = Step { request, pattern: Pattern::Valid, start, end, value, of: u32::MAX, special: None };
@@ -138,7 +138,7 @@ impl Count<'_> {
     async fn answered_within(&mut self, limit: Duration) -> Result<bool, Void> {
         let deadline = self.now() + nanos(limit);
         let often = (nanos(self.terms.idle_limit) / STEPS_IN_AN_IDLE_LIMIT).max(1);
-        let worker = self.world.borrow().count_worker();
+        let worker = self.world.borrow().helper();
         loop {
             for number in 0..self.open.len() {
                 let stream = self.open[number].stream;

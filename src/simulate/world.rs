@@ -1,5 +1,6 @@
 //! What the clients of a simulation share: its time, the network, the server, and who watches.
 
+mod disturbances;
 mod streams;
 
 use std::{
@@ -15,7 +16,10 @@ use rand_chacha::ChaCha8Rng;
 use slab::Slab;
 
 pub(super) use self::streams::Message;
-use self::streams::{Request, Stream};
+use self::{
+    disturbances::Disturbances,
+    streams::{Request, Stream},
+};
 use super::{Committed, Plan, nanos, phases::Phases};
 use crate::recorder::{Recorder, Seconds, Tally};
 use oracle::{Occupancy, Ruling, ViolationKind, history::Entry};
@@ -71,6 +75,7 @@ pub(super) struct World<'p> {
     /// When each worker wakes, at the latest.
     wakes: Vec<Nanos>,
     pub(super) phases: Phases,
+    disturbances: Disturbances,
     recorder: Recorder,
     /// What the recorder leaves of each second, which nobody wants here.
     seconds: Seconds,
@@ -130,6 +135,7 @@ impl<'p> World<'p> {
             requests: Slab::new(),
             wakes: vec![Nanos::MAX; workers as usize + 1],
             phases: Phases::new(scenario),
+            disturbances: Disturbances::default(),
             recorder,
             seconds,
             occupancy: preflight.occupancy(scenario).told_within(Duration::ZERO),
@@ -158,17 +164,12 @@ impl<'p> World<'p> {
             drop(self.seconds.take());
         }
         let worker = match what {
-            What::Worker(worker) => {
-                let wakes = &mut self.wakes[worker as usize];
-                // It was woken before, and will be later.
-                if *wakes == at {
-                    *wakes = Nanos::MAX;
-                }
-                Some(worker)
-            }
+            // What is not the next of its kind was overtaken by an earlier one, behind which it came again if it was needed.
+            What::Worker(worker) => is_next(&mut self.wakes[worker as usize], at).then_some(worker),
             What::Server => {
-                self.server_wakes = Nanos::MAX;
-                self.serve();
+                if is_next(&mut self.server_wakes, at) {
+                    self.serve();
+                }
                 None
             }
             What::Arrives(stream) => {
@@ -208,6 +209,11 @@ impl<'p> World<'p> {
         }
     }
 
+    /// Has the helper look what there is to do.
+    pub(super) fn wake_helper(&mut self) {
+        self.wake(self.helper(), self.now);
+    }
+
     /// Tells what happened just now.
     pub(super) fn tell(&mut self, context: ContextId, lane: Lane, kind: EventKind) -> Ruling {
         let event = self.recorder.read(Event { at: self.now, context, lane, kind });
@@ -231,8 +237,8 @@ impl<'p> World<'p> {
         (worker * self.contexts_per_worker + context) as usize
     }
 
-    /// The number behind those of all workers, which the count of the slots has.
-    pub(super) fn count_worker(&self) -> u32 {
+    /// The number behind those of all workers: of who conducts the phases, and then counts the slots.
+    pub(super) fn helper(&self) -> u32 {
         self.plan.scenario.workers()
     }
 
@@ -310,6 +316,15 @@ impl<'p> World<'p> {
             committed: faults.collect(),
         }
     }
+}
+
+/// Whether somebody was to wake at this time; now nobody is.
+fn is_next(wakes: &mut Nanos, at: Nanos) -> bool {
+    let is_next = *wakes == at;
+    if is_next {
+        *wakes = Nanos::MAX;
+    }
+    is_next
 }
 
 /// A step with a flaw as the server receives it.

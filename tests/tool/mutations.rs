@@ -21,10 +21,16 @@ use wire::{
     mutation::{self, Happened, Mutation, Mutations, Of, Planted},
     net::Socket,
 };
-use workload::{chance::When, seed::Seed};
+use workload::{
+    chance::When,
+    conversation::Transport,
+    endpoint::Protocol,
+    scenario::{Overrides, Scenario, Source},
+    seed::Seed,
+};
 
 use crate::support::{
-    runs::{reference_server, run_alone, scenario_at},
+    runs::{reference_server, run_alone},
     tool::told,
 };
 
@@ -91,8 +97,31 @@ fn shows(mutation: Mutation) -> (&'static str, When, &'static [ViolationKind]) {
     }
 }
 
+/// The same over HTTP, where each request is a call; none where there is no chance. The model is the one with Direct, but where the
+/// mutation needs another.
+fn shows_over_http(mutation: Mutation) -> Option<(&'static str, When, &'static [ViolationKind])> {
+    Some(match mutation {
+        // Only streams have that.
+        Mutation::SwapRequests
+        | Mutation::RepeatResponse
+        | Mutation::SwapResponses
+        | Mutation::CrossResponses
+        | Mutation::LoseFinalMark
+        | Mutation::LoseHalfClose
+        | Mutation::KeepOpen
+        | Mutation::EndStream
+        | Mutation::BreakStream => return None,
+        // The second answer to it goes to nobody.
+        Mutation::RepeatRequest => (DIRECT, OFTEN, &[WrongSum, SpuriousStartError, WrongControl]),
+        Mutation::LoseRequest => (DIRECT, ONCE, &[Lost]),
+        // The first error is the answer to what is asked before the run.
+        Mutation::OtherError => (DIRECT, When::Once(4), &[UnexpectedError]),
+        _ => shows(mutation),
+    })
+}
+
 /// Where clients find the server with these mutations on the way.
-fn proxy(server: SocketAddr, mutations: &Arc<Mutations>) -> SocketAddr {
+fn proxy(server: SocketAddr, protocol: Protocol, mutations: &Arc<Mutations>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.set_nonblocking(true).expect("it can be asked");
     let address = listener.local_addr().expect("an address");
@@ -103,52 +132,81 @@ fn proxy(server: SocketAddr, mutations: &Arc<Mutations>) -> SocketAddr {
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
             let connect = move || async move { Socket::connect(&server.to_string()).await };
-            mutation::serve(listener, connect, mutations, pending()).await
+            mutation::serve(listener, connect, protocol, mutations, pending()).await
         })
     });
     address
 }
 
 /// A run through a proxy with these mutations, and how often each happened.
-fn run(model: &str, planted: &[Planted]) -> (RunResult, Vec<Happened>) {
+fn run(model: &str, planted: &[Planted], transport: Transport) -> (RunResult, Vec<Happened>) {
     let models = ModelOptions { idle_limit: Duration::from_millis(300), ..ModelOptions::default() };
     let server = reference_server(models, &[]);
     let mutations = Arc::new(Mutations::new(planted, Seed(1), HOLD));
-    let address = proxy(server.address, &mutations);
+    let protocol = transport.protocol();
+    let to = if protocol == Protocol::Http { server.http } else { server.address };
+    let address = proxy(to, protocol, &mutations);
     // Steps without START are needed for what is done to errors.
     let patterns = "patterns.common = { valid = 6, valid-valid = 2, no-end = 1, after-end = 1 }\n";
     // A decoupled model answers over streams alone.
-    let has_calls = model == DIRECT && planted.iter().any(|its| its.mutation == Mutation::LoseCalls);
+    let has_calls =
+        transport.is_stream() && model == DIRECT && planted.iter().any(|its| its.mutation == Mutation::LoseCalls);
     let calls = if has_calls { WITH_CALLS } else { "" };
-    let scenario = scenario_at(address, &format!("{SCENARIO}{patterns}{calls}[target]\nmodel = '{model}'"));
+    let sending = format!("sending.transport = '{transport}'\n");
+    let text = format!("{SCENARIO}{patterns}{sending}{calls}[target]\nmodel = '{model}'");
+    let endpoint = format!("{}{address}", if protocol == Protocol::Http { "http://" } else { "" });
+    let overrides = Overrides { endpoint: Some(endpoint.parse().expect("an endpoint")), ..Overrides::default() };
+    let scenario = Scenario::resolve(&Source::from_text("test", &text), overrides).expect("a scenario");
     // What comes before the run is no part of what is looked at here.
     let result = run_alone(Setup { embedded: true, ..Setup::new(scenario, Seed(1)) }).expect("a run");
     (result, mutations.happened())
 }
 
+/// Runs with a mutation, and makes sure that it happens and is found.
+fn find(mutation: Mutation, (model, when, expected): (&str, When, &[ViolationKind]), transport: Transport) {
+    let (result, happened) = run(model, &[Planted { mutation, when }], transport);
+    assert!(happened[0].times > 0, "{mutation}: {happened:?}");
+    let kinds: Vec<_> = result.violations.iter().map(|violation| violation.kind).collect();
+    let is_as_expected =
+        if expected.is_empty() { kinds.is_empty() } else { kinds.iter().any(|kind| expected.contains(kind)) };
+    assert!(is_as_expected, "{mutation} over {transport}: {kinds:?}, and not {expected:?}");
+}
+
 fn check(of: Of) {
     for mutation in Mutation::ALL.into_iter().filter(|mutation| mutation.of() == of) {
-        let (model, when, expected) = shows(mutation);
-        let (result, happened) = run(model, &[Planted { mutation, when }]);
-        assert!(happened[0].times > 0, "{mutation}: {happened:?}");
-        let kinds: Vec<_> = result.violations.iter().map(|violation| violation.kind).collect();
-        let is_as_expected =
-            if expected.is_empty() { kinds.is_empty() } else { kinds.iter().any(|kind| expected.contains(kind)) };
-        assert!(is_as_expected, "{mutation}: {kinds:?}, and not {expected:?}");
+        find(mutation, shows(mutation), Transport::GrpcStream);
+    }
+}
+
+fn check_over_http(transport: Transport) {
+    for mutation in Mutation::ALL {
+        if let Some(shows) = shows_over_http(mutation) {
+            find(mutation, shows, transport);
+        }
     }
 }
 
 #[test]
 fn what_is_not_changed_passes_as_it_is() {
-    for model in [DIRECT, OLDEST, DECOUPLED] {
+    for (model, transport) in [
+        (DIRECT, Transport::GrpcStream),
+        (OLDEST, Transport::GrpcStream),
+        (DECOUPLED, Transport::GrpcStream),
+        (DIRECT, Transport::Http),
+        (DIRECT, Transport::HttpBinary),
+    ] {
         // Planted, so that each message is looked at.
         let planted = Mutation::ALL.map(|mutation| Planted { mutation, when: When::Probability(0.0) });
-        let (result, happened) = run(model, &planted);
-        assert_eq!(result.violations, [], "{model}");
+        let (result, happened) = run(model, &planted, transport);
+        assert_eq!(result.violations, [], "{model} over {transport}");
         assert!(happened.iter().all(|its| its.times == 0), "{model}: {happened:?}");
         let without_chances: Vec<_> = happened.iter().filter(|its| its.chances == 0).map(|its| its.mutation).collect();
+        let expected = Mutation::ALL.into_iter().filter(|its| transport.is_http() && shows_over_http(*its).is_none());
         // Of the other models some mutations have none: this one's streams have a response before an error.
-        assert!(model != DIRECT || without_chances.is_empty(), "{model}: {without_chances:?}");
+        assert!(
+            model != DIRECT || without_chances == expected.collect::<Vec<_>>(),
+            "{model} over {transport}: {without_chances:?}"
+        );
     }
 }
 
@@ -160,7 +218,7 @@ fn what_cannot_be_changed_is_told_before_anything_is_carried() {
         (&["--json", "counts.json"], "--mutate"),
         (&["--mutate", "lose-start", "--json", "/no/folder/counts.json"], "cannot write the counts"),
         (&["--mutate", "lose-start", "--latency-ms", "5"], "start a second proxy in front of this one"),
-        (&["--mutate", "lose-start", "-u", "http://127.0.0.1:2"], "--mutate is for gRPC without TLS"),
+        (&["--mutate", "lose-start", "-u", "https://127.0.0.1:2"], "--mutate needs a server without TLS"),
     ] {
         let (code, text) = told(&[&["proxy", "-u", "127.0.0.1:1"], words].concat());
         assert!(code == Some(2) && text.contains(says) && text.trim().lines().count() == 1, "{code:?} {text}");
@@ -190,7 +248,7 @@ fn changed_requests_are_found() {
 #[test]
 fn calls_that_are_lost_while_streams_go_on_have_a_cause_of_their_own() {
     for (mutation, expected) in [(Mutation::LoseCalls, true), (Mutation::LoseRequest, false)] {
-        let (result, _) = run(DIRECT, &[Planted { mutation, when: ONCE }]);
+        let (result, _) = run(DIRECT, &[Planted { mutation, when: ONCE }], Transport::GrpcStream);
         let first = result.violations.first().unwrap_or_else(|| panic!("{mutation} was not found"));
         let is_named = first.explanations.first().is_some_and(|its| its.cause.name() == "calls-dead");
         assert_eq!(is_named, expected, "{mutation}: {first:?}");
@@ -210,4 +268,14 @@ fn changed_ends_of_streams_are_found() {
 #[test]
 fn what_the_server_says_of_itself_is_found() {
     check(Of::Server);
+}
+
+#[test]
+fn what_is_changed_over_http_is_found_in_json() {
+    check_over_http(Transport::Http);
+}
+
+#[test]
+fn what_is_changed_over_http_is_found_in_bytes_behind_json() {
+    check_over_http(Transport::HttpBinary);
 }

@@ -12,6 +12,7 @@ use tonic::{Code, Status};
 use super::{
     fault::{Fault, Faults},
     folder::{Source, served_versions},
+    refusal::no_version,
     scheduler::HoldUntil,
     served::{Asked, Served},
     spec::{Spec, check},
@@ -94,7 +95,7 @@ impl Repository {
         match version {
             None => match entry.loaded.last_key_value() {
                 Some((_, newest)) => Ok(self.served(newest)),
-                None => unknown(Code::NotFound, "has no available versions"),
+                None => Err(no_version(name)),
             },
             Some(version) => match entry.loaded.get(&version) {
                 Some(loaded) => Ok(self.served(loaded)),

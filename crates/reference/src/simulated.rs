@@ -1,33 +1,34 @@
 //! A model that is served in virtual time: scheduler, execution and model as they are, without clock, socket and threads.
 
+mod loaded;
+
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Range,
+    collections::BTreeSet,
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
 use tonic::{Code, Status};
 
+use self::loaded::Loaded;
 pub use super::scheduler::SequenceId;
 use super::{
     Options, Planted, ServerSetup,
     builtin::configs,
     decode::decode,
-    execution::{Executed, Instance, Ticket, Wants},
+    execution::{Ticket, Wants},
     fault::{Fault, Faults},
     http::http_status,
     misbehaviour::Misbehaviour,
     model::Outputs,
-    refusal::model_error,
-    scheduler::{Batch, Event, Moment, Request, Scheduler},
-    served::LATE_PART,
+    refusal::no_version,
+    scheduler::{Moment, Request},
     spec::{Files, Spec},
     tensor::{Datatype, Tensor},
     transitions::{Flags, Pair, Watch},
 };
-use wire::proto::ModelInferRequest;
-use workload::seed::Seed;
+use wire::{proto::ModelInferRequest, transport::Configuration};
+use workload::{scenario::ServerAction, seed::Seed};
 
 /// What a server with one model is like.
 #[derive(Clone, Debug)]
@@ -39,23 +40,18 @@ pub struct Blueprint {
 /// The server, with one model.
 #[derive(Debug)]
 pub struct Simulated {
-    spec: Arc<Spec>,
     /// What each request asks for.
     wants: Wants,
     faults: Arc<Faults>,
     misbehaviour: Misbehaviour,
     /// What becomes of sequences, where somebody wants to know.
     watch: Option<Watch>,
-    /// A request's reply is what the caller knows it by.
-    scheduler: Scheduler<Ticket<usize>>,
-    instances: Vec<Instance>,
-    /// By the time at which they are executed.
-    executing: BTreeMap<(Moment, u32), Batch<Ticket<usize>>>,
-    /// Instances that are held up although their batch is answered (a fault), by the time at which they go on.
-    held_up: BTreeSet<(Moment, u32)>,
-    /// When the execution of each instance is nearly over, and when it is over (kept for a fault alone).
-    nearly_over: BTreeMap<u32, Range<Moment>>,
-    events: Vec<Event<Ticket<usize>>>,
+    /// The model as it was loaded last.
+    loaded: Loaded,
+    /// Whether it was unloaded since then.
+    is_unloaded: bool,
+    /// The same of before, until their sequences are over.
+    leaving: Vec<Loaded>,
 }
 
 /// A request that is as it should be.
@@ -136,37 +132,34 @@ impl Blueprint {
         let wants = Wants::of(outputs.filter(|(_, its)| asked.contains(&&*its.name)).map(|(index, _)| index).collect());
         let mut faults = Faults::new(planted, seed);
         faults.hold = self.fault_hold;
-        let (spec, faults) = (Arc::clone(&self.spec), Arc::new(faults));
-        let (scheduler, instances) = loaded(&spec, &faults);
+        let faults = Arc::new(faults);
         Simulated {
-            scheduler,
-            instances,
+            loaded: Loaded::new(&self.spec, &faults),
+            is_unloaded: false,
+            leaving: Vec::new(),
             misbehaviour: Misbehaviour::new(Arc::clone(&faults)),
             watch: None,
-            executing: BTreeMap::new(),
-            held_up: BTreeSet::new(),
-            nearly_over: BTreeMap::new(),
-            events: Vec::new(),
             wants,
-            spec,
             faults,
         }
     }
-}
 
-/// What a model has that was just loaded.
-fn loaded(spec: &Arc<Spec>, faults: &Arc<Faults>) -> (Scheduler<Ticket<usize>>, Vec<Instance>) {
-    let instance = |index| Instance::new(index, Arc::clone(spec), Arc::clone(faults));
-    let scheduler = Scheduler::new(spec.settings.clone(), Arc::clone(faults));
-    (scheduler, (0..spec.settings.instances).map(instance).collect())
+    /// The server of the same model as this action loads it.
+    ///
+    /// # Errors
+    /// When the model cannot be loaded so, in one line.
+    pub fn loaded_by(&self, action: ServerAction) -> Result<Self, String> {
+        let config = Configuration::of(self.spec.config.clone()).as_loaded_by(action);
+        let mut spec = Spec::new(config.into_inner(), &Files::new())?;
+        spec.version = self.spec.version;
+        Ok(Self { spec: Arc::new(spec), fault_hold: self.fault_hold })
+    }
 }
 
 impl Simulated {
     /// Whether it commits a fault where that is planted: those of scheduler, control tensors and models.
     pub fn commits(fault: Fault) -> bool {
         match fault {
-            // No instance of it fails.
-            Fault::AnswerAfterLostState => false,
             Fault::ModelError | Fault::CutIds | Fault::FoldIds | Fault::FoldTexts => true,
             _ => matches!(fault.group(), "state" | "control" | "scheduling"),
         }
@@ -174,7 +167,7 @@ impl Simulated {
 
     /// Notes from now on which transitions follow each other. Each request needs a name of its own until it is answered.
     pub fn watch(&mut self) {
-        self.scheduler.watch();
+        self.loaded.scheduler.watch();
         self.watch = Some(Watch::default());
     }
 
@@ -196,7 +189,7 @@ impl Simulated {
     /// Takes a request in; its answer where it is rejected at once. Its sequence's idle limit begins `lag` late.
     pub fn submit(&mut self, request: Submitted<'_>, now: Moment, lag: Duration) -> Option<Answer> {
         let Submitted { name, id, start, end, shape, data, batch_size, timeout, cancelled } = request;
-        let input = &self.spec.inputs[0];
+        let input = &self.loaded.spec.inputs[0];
         let request = Request {
             id: id.clone(),
             start,
@@ -208,7 +201,7 @@ impl Simulated {
             shape: shape.as_slice().into(),
             arrived: Moment::ZERO,
             payload: Ticket {
-                version: self.spec.version,
+                version: self.loaded.spec.version,
                 request_id: String::new(),
                 inputs: vec![(Arc::clone(&input.name), Tensor { datatype: input.datatype, shape, data })],
                 wants: self.wants,
@@ -226,136 +219,112 @@ impl Simulated {
         cancelled: Arc<AtomicBool>,
         now: Moment,
     ) -> Option<Answer> {
-        let version = self.spec.version.to_string();
+        let spec = &self.loaded.spec;
+        let version = spec.version.to_string();
         if !message.model_version.is_empty() && message.model_version != version {
-            let (model, other) = (&self.spec.config.name, &message.model_version);
+            let (model, other) = (&spec.config.name, &message.model_version);
             let text = format!("Request for unknown model: '{model}' version {other} is not found");
             return Some(Err(Status::not_found(text).into()));
         }
-        match decode(message, &self.spec, cancelled, name) {
+        match decode(message, spec, cancelled, name) {
             Ok(request) => self.enqueue(request, now),
             Err(status) => Some(Err(status.into())),
         }
     }
 
     fn enqueue(&mut self, mut request: Request<Ticket<usize>>, now: Moment) -> Option<Answer> {
-        request.end |= self.spec.is_iterative;
+        let Loaded { spec, scheduler, .. } = &mut self.loaded;
+        if self.is_unloaded {
+            return Some(Err(no_version(&spec.config.name).into()));
+        }
+        request.end |= spec.is_iterative;
         request.id = self.misbehaviour.fold(request.id);
         let id = request.id.clone();
         let Some(watch) = &mut self.watch else {
-            let rejected = self.scheduler.enqueue(request, now).err()?;
-            return Some(Err(rejected.status(&self.spec.config.name, &id).into()));
+            let rejected = scheduler.enqueue(request, now).err()?;
+            return Some(Err(rejected.status(&spec.config.name, &id).into()));
         };
-        let before = watch.before(&id, &self.scheduler);
+        let before = watch.before(&id, scheduler);
         let (name, flags) = (request.payload.reply, Flags::of(request.start, request.end));
         let cancelled = Arc::clone(&request.cancelled);
-        let queued = self.scheduler.enqueue(request, now);
+        let queued = scheduler.enqueue(request, now);
         watch.arrived(before, flags, (name, &id, cancelled), queued);
-        Some(Err(queued.err()?.status(&self.spec.config.name, &id).into()))
+        Some(Err(queued.err()?.status(&spec.config.name, &id).into()))
     }
 
     /// Some requests were cancelled.
     pub fn cancelled(&mut self, now: Moment) {
-        if self.nearly_over.values().any(|span| span.contains(&now)) {
-            self.scheduler.cancelled_late();
-        } else {
-            self.scheduler.cancelled();
-        }
+        self.loaded.cancelled(now);
+        self.leaving.iter_mut().for_each(|leaving| leaving.cancelled(now));
         if let Some(watch) = &mut self.watch {
-            watch.cancelled(&self.scheduler);
+            watch.cancelled(&self.loaded.scheduler);
         }
     }
 
-    /// Loads the model anew: nothing of its sequences is left, and what was under way gets no answer.
-    pub fn reload(&mut self) {
-        let (scheduler, instances) = loaded(&self.spec, &self.faults);
-        let before = std::mem::replace(&mut self.scheduler, scheduler);
-        self.instances = instances;
-        self.executing.clear();
-        self.held_up.clear();
-        self.nearly_over.clear();
-        if let Some(watch) = &mut self.watch {
-            watch.reloaded(&before);
-            self.scheduler.watch();
+    /// Loads the model so. What was accepted before is still answered. One that differs in the number of instances alone keeps its sequences.
+    pub fn load(&mut self, Blueprint { spec, .. }: &Blueprint) {
+        if self.is_unloaded || !self.loaded.resize(spec) {
+            self.unload();
+            self.begin(spec);
         }
+    }
+
+    fn begin(&mut self, spec: &Arc<Spec>) {
+        self.loaded = Loaded::new(spec, &self.faults);
+        self.is_unloaded = false;
+        if self.watch.is_some() {
+            self.loaded.scheduler.watch();
+        }
+    }
+
+    /// Unloads the model: new requests are refused. What was accepted before is still answered.
+    pub fn unload(&mut self) {
+        if !std::mem::replace(&mut self.is_unloaded, true) {
+            if let Some(watch) = &mut self.watch {
+                watch.reloaded(&self.loaded.scheduler);
+            }
+            let nothing = Loaded::new(&self.loaded.spec, &self.faults);
+            let mut leaving = std::mem::replace(&mut self.loaded, nothing);
+            leaving.scheduler.stop();
+            self.leaving.push(leaving);
+        }
+    }
+
+    /// Begins anew with the model as it is now: nothing of its sequences is left, and what was under way gets no answer.
+    pub fn reload(&mut self) {
+        self.unload();
+        self.leaving.clear();
+        self.begin(&Arc::clone(&self.loaded.spec));
+    }
+
+    /// An instance of the model fails, and is back at once without the states that it kept.
+    pub fn fail_an_instance(&mut self) {
+        self.loaded.fail();
     }
 
     /// The client of this sequence is gone.
     pub fn disconnected(&mut self, id: &SequenceId) {
         let id = self.misbehaviour.fold(id.clone());
-        self.scheduler.disconnected(&id);
+        self.loaded.scheduler.disconnected(&id);
     }
 
     /// Does what is due; an execution that begins takes as much longer than the model's as `more` says. Answers come out by name.
     pub fn advance(&mut self, now: Moment, mut more: impl FnMut() -> Duration, answers: &mut Vec<(usize, Answer)>) {
-        while let Some(((at, instance), batch)) = self.executing.pop_first() {
-            if at > now {
-                self.executing.insert((at, instance), batch);
-                break;
-            }
-            self.execute(instance, batch, now, answers);
+        for leaving in &mut self.leaving {
+            leaving.advance(now, None, &mut more, answers);
         }
-        while let Some((at, instance)) = self.held_up.first().copied().filter(|(at, _)| *at <= now) {
-            self.held_up.remove(&(at, instance));
-            self.scheduler.finished(instance);
-        }
-        let mut events = std::mem::take(&mut self.events);
-        self.scheduler.advance(now, &mut events);
-        if let Some(watch) = &mut self.watch {
-            for (id, seat, crowd) in self.scheduler.reaped() {
-                watch.reaped(&id, seat, crowd);
-            }
-            for event in &events {
-                watch.sees(event);
-            }
-        }
-        for event in events.drain(..) {
-            match event {
-                Event::Execute { instance, batch } => {
-                    let parameters = &self.spec.parameters;
-                    let usual = parameters.execution * parameters.iterations;
-                    if self.faults.has(Fault::LeakSlotAtLateCancel) {
-                        let late = now + usual / LATE_PART * (LATE_PART - 1);
-                        self.nearly_over.insert(instance, late..now + usual);
-                    }
-                    let held_up = self.faults.holds_up(Fault::SlowExecution).unwrap_or_default();
-                    self.executing.insert((now + usual + more() + held_up, instance), batch);
-                }
-                Event::Reject(rejection, request) => {
-                    let status = rejection.status(&self.spec.config.name, &request.id);
-                    answers.push((request.payload.reply, Err(status.into())));
-                }
-            }
-        }
-        self.events = events;
-    }
-
-    fn execute(&mut self, instance: u32, batch: Batch<Ticket<usize>>, now: Moment, answers: &mut Vec<(usize, Answer)>) {
-        for Executed { request, outcome, .. } in self.instances[instance as usize].execute(batch) {
-            if let Some(watch) = &mut self.watch {
-                watch.answered(request.payload.reply);
-            }
-            let spoiled = self.faults.happens(Fault::ModelError).then(model_error);
-            let responses = spoiled.map_or(outcome, Err);
-            let responses = responses.map(|all| all.into_iter().map(outputs).collect());
-            answers.push((request.payload.reply, responses.map_err(Refused::from)));
-        }
-        match self.faults.holds_up(Fault::LateRelease) {
-            Some(hold) => _ = self.held_up.insert((now + hold, instance)),
-            None => self.scheduler.finished(instance),
-        }
+        self.leaving.retain(|leaving| !leaving.is_gone());
+        self.loaded.advance(now, self.watch.as_mut(), &mut more, answers);
     }
 
     /// When something is due.
     pub fn next_wake(&self) -> Option<Moment> {
-        let executed = self.executing.first_key_value().map(|((at, _), _)| *at);
-        let held_up = self.held_up.first().map(|(at, _)| *at);
-        executed.into_iter().chain(held_up).chain(self.scheduler.next_wake()).min()
+        self.leaving.iter().chain([&self.loaded]).filter_map(Loaded::next_wake).min()
     }
 
     /// Whether a step without START would be accepted.
     pub fn is_live(&self, id: u64) -> bool {
-        self.scheduler.is_live(&SequenceId::Number(id))
+        self.loaded.scheduler.is_live(&SequenceId::Number(id))
     }
 }
 

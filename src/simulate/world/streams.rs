@@ -5,6 +5,7 @@
 
 use std::{
     collections::VecDeque,
+    mem,
     ops::Range,
     sync::{
         Arc,
@@ -32,6 +33,10 @@ const UNDER_WAY: Range<Nanos> = 20_000..200_000;
 pub(in super::super) enum Message {
     Received(Box<Received>),
     End,
+    /// The end, with the code and the text of a request's error.
+    Status(Code, String),
+    /// The end, because the server is gone.
+    Broken,
     DeadlinePassed,
 }
 
@@ -64,6 +69,8 @@ pub(super) struct Stream {
     /// Whether the server knows that nothing more comes.
     is_half_closed: bool,
     has_ended: bool,
+    /// Whether the server has ended it without having answered all: it brings nothing more.
+    is_closed: bool,
     is_dropped: bool,
     /// Events to come that name it.
     to_come: u32,
@@ -76,7 +83,16 @@ pub(super) struct Request {
     step: Step,
     /// The place of its correlation ID among all.
     id: usize,
+    /// Whether the model took it in.
+    is_accepted: bool,
     answer: Option<Answer>,
+}
+
+impl Stream {
+    /// Whether the server still reads it, and answers.
+    fn is_served(&self) -> bool {
+        !self.is_closed && !self.cancelled.load(Relaxed)
+    }
 }
 
 impl World<'_> {
@@ -115,6 +131,7 @@ impl World<'_> {
             cancelled: Arc::default(),
             is_half_closed: false,
             has_ended: false,
+            is_closed: false,
             is_dropped: false,
             to_come: 0,
         };
@@ -209,8 +226,11 @@ impl World<'_> {
     pub(super) fn arrives(&mut self, stream: usize) {
         let its = &mut self.streams[stream];
         let Some(what) = its.up.pop_front() else { return };
-        if its.cancelled.load(Relaxed) {
+        if !its.is_served() {
             return;
+        }
+        if self.disturbances.is_away {
+            return self.break_off(stream);
         }
         match what {
             Up::HalfClose => {
@@ -219,11 +239,13 @@ impl World<'_> {
             }
             Up::Request(step, id) => {
                 let cancelled = Arc::clone(&its.cancelled);
-                let request = Request { stream, step, id, answer: None };
+                let request = Request { stream, step, id, is_accepted: false, answer: None };
                 let name = self.requests.insert(request);
                 self.streams[stream].order.push_back(name);
                 if let Some(answer) = self.submit(name, &step, id, cancelled) {
                     self.answered(name, answer);
+                } else {
+                    self.requests[name].is_accepted = true;
                 }
                 self.serve();
             }
@@ -231,15 +253,23 @@ impl World<'_> {
     }
 
     pub(super) fn answered(&mut self, name: usize, answer: Answer) {
+        let request = &mut self.requests[name];
+        let (stream, is_late) = (request.stream, request.is_accepted);
+        if let Err(refused) = &answer
+            && is_late
+            && self.streams[stream].by.ends_with_errors()
+        {
+            let status = Message::Status(Code::Grpc(refused.code), refused.text.clone());
+            self.close_with(stream, status);
+        }
         self.requests[name].answer = Some(answer);
-        let stream = self.requests[name].stream;
         while let Some(&first) = self.streams[stream].order.front() {
             let request = &mut self.requests[first];
             let Some(answer) = request.answer.take() else { break };
             let step = request.step;
             self.requests.remove(first);
             self.streams[stream].order.pop_front();
-            if !self.streams[stream].cancelled.load(Relaxed) {
+            if self.streams[stream].is_served() {
                 let received = self.received(&step, answer, self.streams[stream].by);
                 self.bring(stream, Message::Received(Box::new(received)));
             }
@@ -257,10 +287,40 @@ impl World<'_> {
         self.schedule_on(stream, at, What::Delivered);
     }
 
+    /// The server ends a stream, whatever is under way.
+    fn close_with(&mut self, stream: usize, last: Message) {
+        let its = &mut self.streams[stream];
+        if its.is_served() && !its.has_ended {
+            (its.has_ended, its.is_closed) = (true, true);
+            self.bring(stream, last);
+        }
+    }
+
+    /// The server ends, and with it all that it has: every connection breaks.
+    pub(super) fn end_server(&mut self) {
+        self.disturbances.is_away = true;
+        self.server.reload();
+        let streams: Vec<_> = self.streams.iter().map(|(stream, _)| stream).collect();
+        streams.into_iter().for_each(|stream| self.break_off(stream));
+    }
+
+    /// The server is gone. Between two calls nobody sees that.
+    fn break_off(&mut self, stream: usize) {
+        let its = &mut self.streams[stream];
+        let is_between_calls = !its.by.is_stream() && its.order.is_empty() && its.up.is_empty();
+        for name in mem::take(&mut its.order) {
+            self.requests.remove(name);
+        }
+        if !is_between_calls {
+            self.close_with(stream, Message::Broken);
+        }
+        self.forget_if_over(stream);
+    }
+
     /// Ends a half-closed stream on which nothing is unanswered.
     fn end_if_done(&mut self, stream: usize) {
         let its = &mut self.streams[stream];
-        let goes_on = its.has_ended || its.cancelled.load(Relaxed) || !its.by.is_stream();
+        let goes_on = its.has_ended || !its.is_served() || !its.by.is_stream();
         if its.is_half_closed && its.order.is_empty() && !goes_on {
             its.has_ended = true;
             self.bring(stream, Message::End);

@@ -12,7 +12,7 @@ use crate::{
     transitions::Crowd,
 };
 
-/// How soon a sequence that is past its idle limit and still in the backlog is looked at again.
+/// How often a sequence that is past its idle limit and still in the backlog is looked at.
 const BACKLOG_LOOK: Duration = Duration::from_millis(50);
 
 /// The part of the idle limit after which the fault of reaping too early does.
@@ -40,6 +40,8 @@ pub(super) struct Live {
     deadline: Option<(Moment, u64)>,
     /// The deadline is that of reaping too early (a fault), not the right one.
     looks_early: bool,
+    /// When it was seen to be past its idle limit in the backlog, where nobody can reap it.
+    overdue: Option<Moment>,
     /// Its client is gone (kept for a fault alone).
     pub(super) disconnected: bool,
 }
@@ -60,6 +62,8 @@ pub(super) struct Seats<T> {
     pub(super) live: HashMap<SequenceId, Live>,
     /// When each of them will have been idle for too long; the number tells those of one moment apart.
     deadlines: BTreeMap<(Moment, u64), SequenceId>,
+    /// When idle sequences were looked for last.
+    looked: Moment,
     /// By slot, and then by the time since which it is free, as a number; with the instance.
     free: BTreeSet<(u32, u64, u32)>,
     /// The free slots of each instance that gets no new sequences any more.
@@ -90,6 +94,7 @@ impl<T> Seats<T> {
             faults,
             live: HashMap::new(),
             deadlines: BTreeMap::new(),
+            looked: Moment::ZERO,
             free: BTreeSet::new(),
             retired: BTreeMap::new(),
             backlog: BTreeMap::new(),
@@ -148,7 +153,7 @@ impl<T> Seats<T> {
         }
         let looks_early = self.faults.has(Fault::ReapEarly);
         let limit = if looks_early { self.idle_limit / EARLY } else { self.idle_limit };
-        let live = Live { place, deadline: None, looks_early, disconnected: false };
+        let live = Live { place, deadline: None, looks_early, overdue: None, disconnected: false };
         self.live.insert(request.id.clone(), live);
         let has_seat = matches!(place, Place::Seat(_));
         let kept = before.filter(|_| has_seat && !request.start && self.faults.happens(Fault::ClockFromStart));
@@ -273,6 +278,9 @@ impl<T> Seats<T> {
             && matches!(live.place, Place::Backlog(its) if its == number)
         {
             live.place = Place::Seat(seat);
+            if let Some(since) = live.overdue.take() {
+                self.set_deadline(&waiting.id, next_look(since, self.looked));
+            }
         }
         lane.extend(waiting.steps.into_iter().map(Item::Step));
     }
@@ -299,6 +307,7 @@ impl<T> Seats<T> {
 
     /// Forgets the sequences that were idle for too long, and tells whose slots have to be released.
     pub(super) fn reap(&mut self, now: Moment) -> Vec<Seat> {
+        self.looked = now;
         let mut reaped = Vec::new();
         while let Some(entry) = self.deadlines.first_entry().filter(|entry| entry.key().0 <= now) {
             let id = entry.remove();
@@ -312,10 +321,12 @@ impl<T> Seats<T> {
                 continue;
             }
             match live.place {
-                Place::Backlog(_) => {
-                    self.set_deadline(&id, now + BACKLOG_LOOK);
+                // Thousands may wait there, so only the fault that each look may commit has them looked at again.
+                Place::Backlog(_) if self.faults.has(Fault::ReaperLivelock) => {
+                    self.set_deadline(&id, next_look(now, now));
                     self.stuck |= self.faults.happens(Fault::ReaperLivelock);
                 }
+                Place::Backlog(_) => live.overdue = Some(now),
                 Place::Seat(seat) => {
                     let stays = self.faults.happens(Fault::NeverReap)
                         || (live.disconnected && self.faults.happens(Fault::LeakSlotAtDisconnect));
@@ -424,4 +435,10 @@ impl<T> Seats<T> {
         let idle = self.deadlines.keys().next();
         idle.into_iter().chain(self.limits.first()).map(|(at, _)| *at).min()
     }
+}
+
+/// When a sequence that is in the backlog past its idle limit since then is looked at next.
+fn next_look(since: Moment, now: Moment) -> Moment {
+    let looks = now.saturating_sub(since).as_nanos() / BACKLOG_LOOK.as_nanos() + 1;
+    since + BACKLOG_LOOK * u32::try_from(looks).unwrap_or(u32::MAX)
 }

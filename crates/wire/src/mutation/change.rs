@@ -1,76 +1,91 @@
-//! What is changed within one message.
+//! What is changed within one message, however the protocol writes it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Mutation, Mutations};
 use crate::proto::{
-    InferParameter, ModelInferRequest, ModelInferResponse, ModelReadyResponse, ModelStatisticsResponse,
-    ModelStreamInferResponse, infer_parameter::ParameterChoice,
+    ModelInferResponse, ModelReadyResponse, ModelStatisticsResponse, ModelStreamInferResponse,
 };
 
-const START: &str = "sequence_start";
-const END: &str = "sequence_end";
-const ID: &str = "sequence_id";
-const FINAL: &str = "triton_final_response";
+pub(super) const START: &str = "sequence_start";
+pub(super) const END: &str = "sequence_end";
+pub(super) const ID: &str = "sequence_id";
 /// The text of an error that takes the place of another one, or of a response.
-const ERROR: &str = "changed on the way";
+pub(super) const ERROR: &str = "changed on the way";
 
 /// Whether a message was changed.
 pub(super) type Changed = bool;
 
-fn parameter(value: bool) -> InferParameter {
-    InferParameter { parameter_choice: Some(ParameterChoice::BoolParam(value)) }
+/// A request of an inference.
+pub(super) trait Request {
+    /// Whether it has a correlation ID.
+    fn is_of_sequence(&self) -> bool;
+    /// Whether it has this flag.
+    fn has(&self, flag: &str) -> bool;
+    /// Gives it this flag, or takes the flag from it.
+    fn set(&mut self, flag: &str, value: bool);
+    /// Gives it the next number as its correlation ID, or a longer text.
+    fn change_id(&mut self);
+    /// Whether its first input begins with a number.
+    fn has_number(&self) -> bool;
+    /// Lets the first byte of this number grow by one.
+    fn change_number(&mut self);
 }
 
-fn is_set(parameter: Option<&InferParameter>) -> bool {
-    match parameter.and_then(|parameter| parameter.parameter_choice.as_ref()) {
-        Some(ParameterChoice::BoolParam(value)) => *value,
-        Some(ParameterChoice::Int64Param(value)) => *value != 0,
-        Some(ParameterChoice::Uint64Param(value)) => *value != 0,
-        _ => false,
-    }
+/// A response of an inference. What concerns an output concerns its first one.
+pub(super) trait Response {
+    /// Whether it is said to be the final one.
+    fn is_final(&self) -> bool;
+    /// It is said to be another than the final one.
+    fn lose_final_mark(&mut self);
+    /// Whether it carries the ID of a request.
+    fn has_request_id(&self) -> bool;
+    fn change_request_id(&mut self);
+    fn change_model_name(&mut self);
+    fn change_model_version(&mut self);
+    fn has_output(&self) -> bool;
+    fn change_output_name(&mut self);
+    /// Whether its shape has a dimension.
+    fn has_dimension(&self) -> bool;
+    fn lose_dimension(&mut self);
+    /// Whether it is of a type of numbers.
+    fn is_number(&self) -> bool;
+    /// It is said to be FP32, or INT32 where that is its type.
+    fn change_output_type(&mut self);
+    /// Whether it has data.
+    fn has_data(&self) -> bool;
+    /// Lets the first byte of the data grow by one.
+    fn change_data(&mut self);
+    /// Takes the last byte of the data away.
+    fn cut_data(&mut self);
+    /// Takes all outputs away.
+    fn lose_outputs(&mut self);
 }
 
 /// What is done to a flag, and how it is there for it.
-fn flag(its: &Mutations, request: &mut ModelInferRequest, name: &str, lose: Mutation, add: Mutation) -> Changed {
-    let is_there = is_set(request.parameters.get(name));
-    if is_there && its.happens(lose) {
-        request.parameters.remove(name);
-        return true;
+fn flag(its: &Mutations, request: &mut impl Request, name: &str, lose: Mutation, add: Mutation) -> Changed {
+    let is_there = request.has(name);
+    let changed = its.happens(if is_there { lose } else { add });
+    if changed {
+        request.set(name, !is_there);
     }
-    if !is_there && its.happens(add) {
-        request.parameters.insert(name.to_owned(), parameter(true));
-        return true;
-    }
-    false
+    changed
 }
 
 impl Mutations {
     /// Changes a request.
-    pub(super) fn change_request(&self, request: &mut ModelInferRequest) -> Changed {
-        if !request.parameters.contains_key(ID) {
+    pub(super) fn change_request(&self, request: &mut impl Request) -> Changed {
+        if !request.is_of_sequence() {
             return false;
         }
         let mut changed = flag(self, request, START, Mutation::LoseStart, Mutation::AddStart);
         changed |= flag(self, request, END, Mutation::LoseEnd, Mutation::AddEnd);
-        if self.happens(Mutation::OtherId)
-            && let Some(choice) = request.parameters.get_mut(ID).and_then(|id| id.parameter_choice.as_mut())
-        {
-            match choice {
-                ParameterChoice::Int64Param(id) => *id = id.wrapping_add(1),
-                ParameterChoice::Uint64Param(id) => *id = id.wrapping_add(1),
-                ParameterChoice::StringParam(id) => id.push('x'),
-                _ => {}
-            }
+        if self.happens(Mutation::OtherId) {
+            request.change_id();
             changed = true;
         }
-        // Of a text the first byte is a part of its length.
-        let is_number = request.inputs.first().is_some_and(|input| input.datatype != "BYTES");
-        if let Some(byte) = request.raw_input_contents.first_mut().and_then(|bytes| bytes.first_mut())
-            && is_number
-            && self.happens(Mutation::ChangeInput)
-        {
-            *byte = byte.wrapping_add(1);
+        if request.has_number() && self.happens(Mutation::ChangeInput) {
+            request.change_number();
             changed = true;
         }
         changed
@@ -84,11 +99,10 @@ impl Mutations {
     ) -> Changed {
         if message.error_message.is_empty() {
             let Some(response) = &mut message.infer_response else { return false };
-            self.has_answered.store(true, Relaxed);
             let changed = self.change_response(response);
             if self.happens(Mutation::ErrorForResponse) {
                 ERROR.clone_into(&mut message.error_message);
-                (response.outputs, response.raw_output_contents) = (Vec::new(), Vec::new());
+                response.lose_outputs();
                 return true;
             }
             return changed;
@@ -109,7 +123,7 @@ impl Mutations {
     }
 
     /// Changes a response.
-    pub(super) fn change_response(&self, response: &mut ModelInferResponse) -> Changed {
+    pub(super) fn change_response(&self, response: &mut impl Response) -> Changed {
         self.has_answered.store(true, Relaxed);
         let mut changed = false;
         let mut happens = |mutation, is_chance: bool| {
@@ -117,51 +131,45 @@ impl Mutations {
             changed |= happens;
             happens
         };
-        let is_final = is_set(response.parameters.get(FINAL));
-        if happens(Mutation::LoseFinalMark, is_final) {
-            response.parameters.insert(FINAL.to_owned(), parameter(false));
+        if happens(Mutation::LoseFinalMark, response.is_final()) {
+            response.lose_final_mark();
         }
-        if happens(Mutation::OtherRequestId, !response.id.is_empty()) {
-            response.id.push_str("-9999");
+        if happens(Mutation::OtherRequestId, response.has_request_id()) {
+            response.change_request_id();
         }
         if happens(Mutation::OtherModelName, true) {
-            response.model_name.push_str("_other");
+            response.change_model_name();
         }
         if happens(Mutation::OtherModelVersion, true) {
-            response.model_version.push('9');
+            response.change_model_version();
         }
-        let Some(output) = response.outputs.first_mut() else { return changed };
+        if !response.has_output() {
+            return changed;
+        }
         if happens(Mutation::OtherOutputName, true) {
-            output.name.push_str("_OTHER");
+            response.change_output_name();
         }
-        if happens(Mutation::OtherOutputShape, !output.shape.is_empty()) {
-            output.shape.pop();
+        if happens(Mutation::OtherOutputShape, response.has_dimension()) {
+            response.lose_dimension();
         }
-        let is_number = output.datatype != "BYTES";
+        if happens(Mutation::ChangeOutput, response.is_number() && response.has_data()) {
+            response.change_data();
+        }
         if happens(Mutation::OtherOutputType, true) {
-            let other = if output.datatype == "FP32" { "INT32" } else { "FP32" };
-            other.clone_into(&mut output.datatype);
+            response.change_output_type();
         }
-        if let Some(bytes) = response.raw_output_contents.first_mut() {
-            if happens(Mutation::ChangeOutput, is_number && !bytes.is_empty()) {
-                bytes[0] = bytes[0].wrapping_add(1);
-            }
-            if happens(Mutation::CutOutput, !bytes.is_empty()) {
-                bytes.pop();
-            }
+        if happens(Mutation::CutOutput, response.has_data()) {
+            response.cut_data();
         }
         if happens(Mutation::NoOutput, true) {
-            (response.outputs, response.raw_output_contents) = (Vec::new(), Vec::new());
+            response.lose_outputs();
         }
         changed
     }
 
     /// Changes the server's statistics.
     pub(super) fn change_statistics(&self, statistics: &mut ModelStatisticsResponse) -> Changed {
-        self.successes.more.fetch_add(self.happens(Mutation::CountMore).into(), Relaxed);
-        self.successes.less.fetch_add(self.happens(Mutation::CountLess).into(), Relaxed);
-        self.executions.more.fetch_add(self.happens(Mutation::CountExecution).into(), Relaxed);
-        if self.successes.is_none() && self.executions.is_none() {
+        if !self.shift_counts() {
             return false;
         }
         for of in &mut statistics.model_stats {
@@ -174,10 +182,23 @@ impl Mutations {
         true
     }
 
+    /// The server is asked for its counts; returns whether one of them is off.
+    pub(super) fn shift_counts(&self) -> bool {
+        self.successes.more.fetch_add(self.happens(Mutation::CountMore).into(), Relaxed);
+        self.successes.less.fetch_add(self.happens(Mutation::CountLess).into(), Relaxed);
+        self.executions.more.fetch_add(self.happens(Mutation::CountExecution).into(), Relaxed);
+        !(self.successes.is_none() && self.executions.is_none())
+    }
+
     /// Changes whether a model is ready.
     pub(super) fn change_readiness(&self, readiness: &mut ModelReadyResponse) -> Changed {
-        let changed = readiness.ready && self.has_answered.load(Relaxed) && self.happens(Mutation::SayNotReady);
+        let changed = readiness.ready && self.says_not_ready();
         readiness.ready &= !changed;
         changed
+    }
+
+    /// Whether a model that is ready is said not to be.
+    pub(super) fn says_not_ready(&self) -> bool {
+        self.has_answered.load(Relaxed) && self.happens(Mutation::SayNotReady)
     }
 }

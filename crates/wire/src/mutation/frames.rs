@@ -5,7 +5,7 @@ use hyper::body::Bytes;
 /// What stands before each message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
 /// A longer message passes as it is.
-const LONGEST: usize = 16 << 20;
+pub(super) const LONGEST: usize = 16 << 20;
 
 /// A message, or bytes that are none.
 #[derive(Clone, Debug, PartialEq, Eq)]

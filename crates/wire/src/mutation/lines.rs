@@ -8,8 +8,10 @@ use std::{
 use hyper::body::{Bytes, Frame};
 use tokio::sync::mpsc::Sender;
 
+use super::Failure;
+
 /// What a body is made of.
-pub(super) type Item = Result<Frame<Bytes>, Box<dyn std::error::Error + Send + Sync>>;
+pub(super) type Item = Result<Frame<Bytes>, Failure>;
 
 /// All streams that are open, by a number of their own.
 #[derive(Debug, Default)]

@@ -1,23 +1,35 @@
-//! Changes what passes between any client and any server over gRPC: flags, IDs, values, order, doubles, losses, delays, counts.
+//! Changes what passes between any client and any server, over gRPC and over HTTP: flags, IDs, values, order, doubles, losses, delays,
+//! counts.
 //!
 //! It shows which client notices what. Whatever is not changed passes byte for byte.
 
 mod change;
 mod frames;
+mod http;
+mod json;
 mod lines;
+mod protobuf;
 mod relay;
 
 use std::{
-    fmt,
+    fmt, io,
     str::FromStr,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
-pub use self::relay::serve;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Bytes;
+use tokio::net::TcpListener;
+
 use self::{change::Changed, lines::Lines};
+use crate::{net::Socket, proxy::carry_each};
 use workload::{
     chance::{Chances, When, named_when},
+    endpoint::Protocol,
     seed::Seed,
     wording::meant,
 };
@@ -35,13 +47,13 @@ workload::table! {
         AddEnd = "add-end", Of::Request;
         /// a request of a sequence gets another correlation ID, the next number or a longer text
         OtherId = "other-id", Of::Request;
-        /// the first byte of a request's first input grows by one
+        /// the first byte of a request's first input grows by one; in JSON the first element changes by one
         ChangeInput = "change-input", Of::Request;
         /// a request never reaches the server
         LoseRequest = "lose-request", Of::Request;
         /// from now on no request of a call reaches the server, while those of streams do
         LoseCalls = "lose-calls", Of::Request;
-        /// a request of a stream reaches the server twice
+        /// a request of a stream, or over HTTP, reaches the server twice
         RepeatRequest = "repeat-request", Of::Request;
         /// a request of a stream reaches the server behind the next one
         SwapRequests = "swap-requests", Of::Request;
@@ -57,7 +69,7 @@ workload::table! {
         DelayResponse = "delay-response", Of::Response;
         /// a response of a stream reaches the client on another stream that is open
         CrossResponses = "cross-responses", Of::Response;
-        /// the first byte of a response's first output grows by one
+        /// the first byte of a response's first output grows by one; in JSON the first element changes by one
         ChangeOutput = "change-output", Of::Response;
         /// a response carries an ID that no request has
         OtherRequestId = "other-request-id", Of::Response;
@@ -71,17 +83,17 @@ workload::table! {
         OtherOutputType = "other-output-type", Of::Response;
         /// the first output of a response has one dimension less
         OtherOutputShape = "other-output-shape", Of::Response;
-        /// the last byte of a response's first output is missing
+        /// the last byte of a response's first output is missing; in JSON the last element
         CutOutput = "cut-output", Of::Response;
         /// a response has no output
         NoOutput = "no-output", Of::Response;
         /// the final one of several responses to a request is not marked as such
         LoseFinalMark = "lose-final-mark", Of::Response;
-        /// a response of a stream becomes an error
+        /// a response of a stream, or over HTTP, becomes an error
         ErrorForResponse = "error-for-response", Of::Response;
-        /// an error within a stream becomes a response, with the output of the one before it
+        /// an error within a stream, or over HTTP, becomes a response, with the output of the one before it
         ResponseForError = "response-for-error", Of::Response;
-        /// an error within a stream has another text
+        /// an error within a stream, or over HTTP, has another text
         OtherError = "other-error", Of::Response;
         /// the client's end of a stream never reaches the server
         LoseHalfClose = "lose-half-close", Of::Stream;
@@ -163,6 +175,36 @@ pub struct Mutations {
     successes: Shift,
     executions: Shift,
     lines: Lines,
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// A body on its way.
+type Sent = UnsyncBoxBody<Bytes, Failure>;
+
+/// Takes connections of a protocol in and carries each to the server that `connect` connects to, until `shutdown` is done.
+///
+/// # Errors
+/// When no connections can be taken in any more.
+pub async fn serve<C>(
+    listener: TcpListener,
+    connect: impl Fn() -> C,
+    protocol: Protocol,
+    mutations: Arc<Mutations>,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()>
+where
+    C: Future<Output = io::Result<Socket>> + Send + 'static,
+{
+    let carry = move |near, far| {
+        let mutations = Arc::clone(&mutations);
+        async move {
+            match protocol {
+                Protocol::Grpc => relay::carry(near, far, mutations).await,
+                Protocol::Http => http::carry(near, far, mutations).await,
+            }
+        }
+    };
+    carry_each(listener, connect, carry, shutdown).await
 }
 
 /// By how much a count is off from now on.

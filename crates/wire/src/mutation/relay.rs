@@ -1,8 +1,8 @@
-//! Carries the calls of one connection, each way message by message.
+//! Carries the calls of one connection over gRPC, each way message by message.
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
-use http_body_util::{BodyExt as _, Empty, StreamBody, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt as _, Empty, StreamBody};
 use hyper::{
     HeaderMap, Request, Response,
     body::{Body as _, Bytes, Frame, Incoming},
@@ -11,14 +11,11 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
-use tokio::{
-    net::TcpListener,
-    sync::mpsc::{Receiver, Sender, channel},
-};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{
-    Changed, Mutation, Mutations,
+    Changed, Failure, Mutation, Mutations, Sent,
     frames::{Frames, Piece, framed},
     lines::Item,
 };
@@ -27,7 +24,6 @@ use crate::{
     proto::{
         ModelInferRequest, ModelInferResponse, ModelReadyResponse, ModelStatisticsResponse, ModelStreamInferResponse,
     },
-    proxy::carry_each,
 };
 
 /// How many messages of a call wait for whom they are for, before no more are read.
@@ -35,9 +31,7 @@ const ROOM: usize = 16;
 /// Room for bytes that the other side has not read.
 const WINDOW: u32 = 4 << 20;
 
-type Body = UnsyncBoxBody<Bytes, Failure>;
-type Upstream = client::conn::http2::SendRequest<Body>;
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Upstream = client::conn::http2::SendRequest<Sent>;
 
 /// What a call is, as far as that matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,25 +59,8 @@ impl Call {
     }
 }
 
-/// Takes connections in and carries each to the server that `connect` connects to, until `shutdown` is done.
-///
-/// # Errors
-/// When no connections can be taken in any more.
-pub async fn serve<C>(
-    listener: TcpListener,
-    connect: impl Fn() -> C,
-    mutations: Arc<Mutations>,
-    shutdown: impl Future<Output = ()>,
-) -> io::Result<()>
-where
-    C: Future<Output = io::Result<Socket>> + Send + 'static,
-{
-    let carry = move |near, far| carry(near, far, Arc::clone(&mutations));
-    carry_each(listener, connect, carry, shutdown).await
-}
-
 /// Carries a connection to its end.
-async fn carry(near: Socket, far: Socket, mutations: Arc<Mutations>) {
+pub(super) async fn carry(near: Socket, far: Socket, mutations: Arc<Mutations>) {
     let mut builder = client::conn::http2::Builder::new(TokioExecutor::new());
     builder.initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW);
     let Ok((upstream, connection)) = builder.handshake(TokioIo::new(far)).await else { return };
@@ -96,7 +73,7 @@ async fn carry(near: Socket, far: Socket, mutations: Arc<Mutations>) {
     upwards.abort();
 }
 
-fn body() -> (Sender<Item>, Body) {
+fn body() -> (Sender<Item>, Sent) {
     let (sender, receiver): (_, Receiver<Item>) = channel(ROOM);
     (sender, StreamBody::new(ReceiverStream::new(receiver)).boxed_unsync())
 }
@@ -106,7 +83,7 @@ async fn forward(
     request: Request<Incoming>,
     mut upstream: Upstream,
     mutations: Arc<Mutations>,
-) -> Result<Response<Body>, hyper::Error> {
+) -> Result<Response<Sent>, hyper::Error> {
     let (head, requests) = request.into_parts();
     let call = Call::of(head.uri.path());
     let (up, up_body) = body();

@@ -29,6 +29,16 @@ const UINT64: i32 = 5;
 pub struct Configuration(pub(super) ModelConfig);
 
 impl Configuration {
+    /// The configuration of a model that is at hand.
+    pub fn of(config: ModelConfig) -> Self {
+        Self(config)
+    }
+
+    /// All of it.
+    pub fn into_inner(self) -> ModelConfig {
+        self.0
+    }
+
     /// What it says.
     pub fn settings(&self) -> Settings {
         settings(&self.0)

@@ -29,6 +29,7 @@ pub use client::{Client, Declared};
 pub use configuration::Configuration;
 pub use connection::{Dialer, Link, Severer};
 pub use goaway::GoAways;
+pub(crate) use http::HEADER_LENGTH;
 pub use metrics::{gauge, pending_requests};
 pub use queue::{Outgoing, Room};
 pub use stream::{Incoming, Message, Stream};

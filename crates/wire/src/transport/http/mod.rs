@@ -32,7 +32,7 @@ use workload::{scenario::Compression, sequence::Step};
 /// The most bytes of an answer, as it comes and taken apart, where the target says nothing else; more are not read.
 const BODY_MAX: usize = 16 << 20;
 /// How many bytes of a request or an answer are JSON, where bytes of tensors follow.
-static HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
+pub(crate) static HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
 static BYTES_AND_JSON: HeaderValue = HeaderValue::from_static("application/octet-stream");
 static JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// A server may close a connection that has carried nothing for so long, whatever is on its way to it.
