@@ -287,8 +287,6 @@ fn cannot_be_simulated(scenario: &Scenario) -> Option<String> {
     let populations = || scenario.populations.iter();
     let what = if scenario.phases.iter().any(|phase| phase.other_model.is_some()) {
         "loads another model".to_owned()
-    } else if populations().any(|population| !population.network.is_clear()) {
-        "has a faulty network".to_owned()
     } else if populations().any(|population| population.load.rate.is_some()) {
         "begins iterations at a rate".to_owned()
     } else if scenario.has_several_versions() {

@@ -48,7 +48,7 @@ pub struct SearchArgs {
     /// Draw no runs with these patterns, such as cancel-restart,reset: leave out what meets known bugs
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', value_parser = pattern)]
     pub without: Vec<Pattern>,
-    /// Load the model anew in some runs; the server has to load models when it is asked to
+    /// Load the model anew in some runs; a server that is no simulated one has to load models when it is asked to
     #[arg(long)]
     pub reloads: bool,
     /// Go on from what FILE has learnt, if it is there, and write what is learnt to FILE
@@ -85,13 +85,14 @@ fn pattern(text: &str) -> Result<Pattern, String> {
 }
 
 /// The flags that have an effect on a simulated search.
-const OF_SIMULATED: [&str; 13] = [
+const OF_SIMULATED: [&str; 14] = [
     "simulated",
     "runs",
     "duration",
     "random_seed",
     "fail_fast",
     "without",
+    "reloads",
     "corpus",
     "known",
     "json",

@@ -236,7 +236,7 @@ impl Driver<'_> {
 
     fn open(&mut self, lane: Lane, over: Connection, by: Transport) {
         self.tell_all(lane, &EventKind::Opened(over, by));
-        let stream = self.world.borrow_mut().open(self.context.id.worker, by, self.context.deadline(lane));
+        let stream = self.world.borrow_mut().open(self.context.id, (over, by), self.context.deadline(lane));
         if self.lanes.len() <= lane.index() {
             self.lanes.resize(lane.index() + 1, None);
         }
@@ -301,9 +301,18 @@ impl Driver<'_> {
     /// An answer has not come for too long.
     fn give_up(&mut self) -> CutShort {
         let lane = self.context.slowest();
-        let its = self.context.oldest(lane).map_or(self.context.id, |request| self.context_of(request));
-        self.tell(its, lane, EventKind::GaveUp);
+        if self.is_taken(lane) {
+            self.end(lane, Cut::ByNetwork);
+        } else {
+            let its = self.context.oldest(lane).map_or(self.context.id, |request| self.context_of(request));
+            self.tell(its, lane, EventKind::GaveUp);
+        }
         self.cut()
+    }
+
+    /// Whether a stream that has been waited for has no connection any more, because the network took it.
+    fn is_taken(&self, lane: Lane) -> bool {
+        self.open_on(lane).is_some_and(|open| self.world.borrow_mut().give_up(open.stream))
     }
 
     /// Ends all streams, because one of them cannot be trusted any more.
@@ -336,6 +345,10 @@ impl Driver<'_> {
                 self.drop_lane(lane);
                 // A status names no request: on a stream that several IDs share nobody knows whose it is.
                 Err(self.ended(lane, if self.others.is_empty() { Cut::Status(code, text) } else { Cut::ByClient }))
+            }
+            Message::Taken => {
+                self.end(lane, Cut::ByNetwork);
+                Err(self.cut())
             }
             Message::Broken => {
                 self.drop_lane(lane);
@@ -394,6 +407,10 @@ impl Driver<'_> {
             if let Some(message) = message {
                 suspicious |= self.take_in(lane, message).await?;
             } else if overdue.is_some_and(|overdue| overdue <= self.world.borrow().now) {
+                if self.is_taken(lane) {
+                    self.end(lane, Cut::ByNetwork);
+                    return Ok(false);
+                }
                 // One stream is one violation.
                 self.tell(self.context.id, lane, EventKind::NotClosed);
                 self.tell_others(lane, &EventKind::Closed);

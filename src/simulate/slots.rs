@@ -11,8 +11,8 @@ use super::{
 use crate::probe::slots::{SlotCheck, SlotFinding, Terms};
 use oracle::Leak;
 use workload::{
-    conversation::Transport,
-    event::Nanos,
+    conversation::{Connection, Transport},
+    event::{ContextId, Nanos},
     sequence::{Pattern, RequestId, Step},
 };
 
@@ -115,7 +115,8 @@ impl Count<'_> {
 
     fn begin(&mut self, number: u32) {
         let worker = self.world.borrow().helper();
-        let stream = self.world.borrow_mut().open(worker, Transport::GrpcStream, None);
+        let its = ContextId { worker, context: number };
+        let stream = self.world.borrow_mut().open(its, (Connection::Own, Transport::GrpcStream), None);
         self.open.push(Opened { stream, steps: 0, waits: false, is_answered: false, is_over: false, sent_at: 0 });
         self.step(number as usize, false);
     }

@@ -38,7 +38,7 @@ fn each_scenario_of_the_suite_provokes_what_it_claims() {
         let judged = Judged { scenario: &plan.scenario, result: &result };
         assert_eq!((judged.verdict(), judged.doubts()), (Verdict::Valid, Vec::new()), "{}", builtin.name);
     }
-    assert_eq!(simulated, 27);
+    assert_eq!(simulated, 28);
 }
 
 #[test]
@@ -139,6 +139,44 @@ fn a_stream_with_grpc_status_ends_with_the_error_of_an_accepted_request() {
 }
 
 #[test]
+fn a_faulty_network_takes_connections_and_delays_messages_and_is_no_fault() {
+    for (network, is_taking) in [
+        ("cut = { after_bytes.uniform = { min = 1000, max = 9000 } }", true),
+        ("cut = { after_ms.uniform = { min = 1, max = 40 }, by = 'fin' }", true),
+        ("black_hole.after_bytes.uniform = { min = 1000, max = 9000 }", true),
+        ("black_hole = { after_ms.constant = 5, for_ms.constant = 700 }", false),
+        ("latency_ms.uniform = { min = 1, max = 30 }", false),
+        ("bandwidth_kib_s = 16", false),
+    ] {
+        for sending in ["connection = 'per-worker'", "transport = 'http'", "connection = 'per-context'"] {
+            let with = |network: &str| {
+                let text = format!(
+                    "load = {{ workers = 4, iterations = 30 }}\npatterns.common = {{ valid = 3, no-end = 1 }}\n
+                    contexts = {{ common = 0, rare = 9, rare_probability = 1 }}\nsending = {{ {sending} }}\n{network}"
+                );
+                let plan = plan(&scenario(&text), &[]).expect("a plan");
+                plan.hold_unless(&AtomicBool::new(false), Seed(3), true).expect("nobody stops it")
+            };
+            let (held, clear) = (with(&format!("network.{network}")), with(""));
+            assert_eq!(held.tally.violations, BTreeMap::new(), "{network}, {sending}");
+            let taken = held.entries.iter().filter(|entry| matches!(entry.what, EventKind::Cut(Cut::ByNetwork))).count();
+            assert_eq!(taken > 0, is_taking, "{network}, {sending}: {taken}");
+            assert!(is_taking || held.took > clear.took, "{network}, {sending}: {:?}, {:?}", held.took, clear.took);
+        }
+    }
+}
+
+#[test]
+fn what_is_lost_on_a_network_that_is_clear_is_the_servers_fault() {
+    let text = "population = [
+        { name = 'near', load = { workers = 4, iterations = 20 } },
+        { name = 'far', load = { workers = 4, iterations = 20 }, network = { cut.after_bytes.constant = 5000 } },
+    ]";
+    let held = plan(&scenario(text), &["hang-instance:once@40"]).expect("a plan").hold(Seed(1));
+    assert!(held.tally.violations.contains_key(&ViolationKind::Lost), "{:?}", held.tally.violations);
+}
+
+#[test]
 fn faults_have_a_seed_of_their_own_where_one_is_given() {
     let with = |fault_seed: Option<u64>| {
         let plan = plan(&scenario("load = { workers = 2, iterations = 20 }"), &["off-by-one:0.05"]).expect("a plan");
@@ -159,7 +197,7 @@ fn a_run_that_somebody_stops_has_no_result() {
 fn what_is_not_simulated_is_told() {
     for (text, why) in [
         ("phase = [{ name = \"p\", other_model = \"simple_sequence\" }]\npopulation = [{ name = \"a\", phase = \"p\" }]", "loads another model"),
-        ("network.latency_ms.constant = 1", "a faulty network"),
+        ("population = [{ name = \"a\", version = 1 }, { name = \"b\", version = 2 }]", "several versions"),
         ("load.rate = \"10/s\"", "at a rate"),
     ] {
         let told = plan(&scenario(text), &[]).expect_err(text);

@@ -1,6 +1,7 @@
 //! What the clients of a simulation share: its time, the network, the server, and who watches.
 
 mod disturbances;
+mod network;
 mod streams;
 
 use std::{
@@ -18,6 +19,7 @@ use slab::Slab;
 pub(super) use self::streams::Message;
 use self::{
     disturbances::Disturbances,
+    network::Connections,
     streams::{Request, Stream},
 };
 use super::{Committed, Plan, nanos, phases::Phases};
@@ -59,6 +61,8 @@ enum What {
     Delivered(usize),
     /// A deadline may have passed on a stream.
     Deadline(usize),
+    /// A faulty network cuts a connection.
+    Cut(usize),
 }
 
 pub(super) struct World<'p> {
@@ -71,6 +75,7 @@ pub(super) struct World<'p> {
     server_wakes: Nanos,
     answers: Vec<(usize, Answer)>,
     streams: Slab<Stream>,
+    connections: Connections,
     requests: Slab<Request>,
     /// When each worker wakes, at the latest.
     wakes: Vec<Nanos>,
@@ -132,6 +137,7 @@ impl<'p> World<'p> {
             server_wakes: Nanos::MAX,
             answers: Vec::new(),
             streams: Slab::new(),
+            connections: Connections::default(),
             requests: Slab::new(),
             wakes: vec![Nanos::MAX; workers as usize + 1],
             phases: Phases::new(scenario),
@@ -186,6 +192,10 @@ impl<'p> World<'p> {
                 let worker = self.delivered(stream);
                 self.happened(stream);
                 worker
+            }
+            What::Cut(connection) => {
+                self.cut(connection);
+                None
             }
             What::Deadline(stream) => {
                 let worker = self.deadline(stream);

@@ -51,11 +51,24 @@ fn a_search_is_the_same_for_the_same_seed_and_finds_a_planted_fault() {
 }
 
 #[test]
+fn what_a_search_says_of_its_violation_finds_it_again() {
+    let flags = ["search", "--simulated", "-r", "3", "--runs", "200", "--fail-fast", "--reloads", "--without", "valid,cancel-restart"];
+    let (code, said) = told(&[&flags[..], &["--fault", "slow-execution:0.01", "--fault-hold", "20s"]].concat());
+    assert_eq!(code, Some(1), "{said}");
+    let verdict = |said: &str| said.lines().rfind(|line| line.starts_with("INVALID")).map(str::to_owned);
+    let again = said.lines().find_map(|line| line.strip_prefix("replay: sequence-stress ")).expect("a command");
+    assert!(again.contains("--fault-hold 20000ms --without valid,cancel-restart --reloads"), "{again}");
+    let (code, repeated) = told(&again.split_whitespace().collect::<Vec<_>>());
+    assert_eq!((code, verdict(&repeated)), (Some(1), verdict(&said)), "{repeated}");
+}
+
+#[test]
 fn a_search_accuses_no_correct_server_and_goes_on_from_its_corpus() {
     let folder = tempfile::tempdir().expect("a folder");
     let corpus = folder.path().join("corpus.json");
     let search = |seed| {
-        let (code, said) = told(&["search", "--simulated", "-r", seed, "--runs", "6", "--corpus", words(&corpus)]);
+        let flags = ["search", "--simulated", "-r", seed, "--runs", "6", "--reloads", "--corpus", words(&corpus)];
+        let (code, said) = told(&flags);
         assert_eq!(code, Some(0), "{said}");
         let last = said.lines().rfind(|line| line.split_whitespace().count() == 5).unwrap_or_else(|| panic!("{said}"));
         let number =
@@ -158,7 +171,7 @@ fn what_cannot_be_searched_with_is_told_in_a_line() {
         (&["--simulated", "localhost:8001"], 2, "so an endpoint has no effect"),
         (&["--simulated", "--instances", "2"], 2, "so --instances has no effect"),
         (&["--simulated", "--inputs", "x"], 2, "so --inputs has no effect"),
-        (&["--simulated", "--reloads"], 2, "so --reloads has no effect"),
+        (&["--simulated", "--history", words(&file)], 2, "so --history has no effect"),
         (&["--simulated", "--without", "cancel-restrat"], 2, "did you mean 'cancel-restart'?"),
         (&["--simulated", "--known", words(&file)], 2, "cannot tell from the history"),
         (&["--embedded", "--json", words(&file), "--corpus", words(&file)], 2, "name the same file"),

@@ -3,7 +3,7 @@
 #![allow(clippy::enum_glob_use, reason = "a table of them")]
 
 use std::{
-    num::NonZeroU64,
+    num::{NonZeroU16, NonZeroU64},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -19,7 +19,7 @@ use sequence_stress::{
 use wire::simulation::Simulation;
 use workload::{
     endpoint::Endpoints,
-    scenario::{Overrides, Scenario, Source},
+    scenario::{Elements, Overrides, Scenario, Source},
     seed::Seed,
 };
 
@@ -35,6 +35,9 @@ const IDLE_LIMIT: Duration = Duration::from_millis(200);
 const WITH_PROCESSES: &str = "bad-network";
 /// The idle limit of runs in real time. On a busy machine the slot check cannot keep its sequences open within a shorter one.
 const IDLE_LIMIT_IN_REAL_TIME: Duration = Duration::from_secs(2);
+
+/// The most elements of an input, where it may have several.
+const ELEMENTS: NonZeroU16 = NonZeroU16::new(8).expect("some");
 
 /// The built-in scenarios, and the faults that each is there for; every fault that shows at all is in one of them.
 pub const MEANT: &[(&str, &[Fault])] = &[
@@ -169,6 +172,10 @@ impl Meant {
         for population in &mut scenario.populations {
             let most = |its: NonZeroU64| its.min(NonZeroU64::new(iterations).expect("some"));
             population.load.iterations = population.load.iterations.map(most);
+            // It shows in the last of several elements, and requests have one by default.
+            if self.row.fault == WrongElement {
+                population.values.elements = Some(Elements { min: NonZeroU16::MIN, max: ELEMENTS });
+            }
         }
         let setup = ServerSetup {
             instances: 2,

@@ -39,12 +39,18 @@ impl<'a> Simulated<'a> {
     /// The command that finds the same again.
     fn replay(&self, run: u64) -> String {
         let Self { args, seed, .. } = self;
-        let faults: Vec<_> = args.endpoint.server.fault.iter().map(|planted| format!(" --fault {planted}")).collect();
+        let server = &args.endpoint.server;
+        let faults = server.fault.iter().map(|planted| format!(" --fault {planted}"));
+        let hold = server.fault_hold.map(|hold| format!(" --fault-hold {}ms", hold.as_millis()));
+        let without: Vec<_> = args.without.iter().map(ToString::to_string).collect();
+        let without = (!without.is_empty()).then(|| format!(" --without {}", without.join(",")));
+        let reloads = args.reloads.then(|| " --reloads".to_owned());
+        let flags: String = faults.chain(hold).chain(without).chain(reloads).collect();
         // What was known before may be another by now.
         let is_its_own = args.corpus.is_none() && args.known.is_empty();
         match &args.failure {
             _ if is_its_own => {
-                format!("sequence-stress search --simulated -r {seed} --runs {run}{}", faults.concat())
+                format!("sequence-stress search --simulated -r {seed} --runs {run}{flags}")
             }
             Some(file) => format!("sequence-stress replay {}", quoted(&file.display().to_string())),
             None => "add --failure FILE to a search that goes on from others".to_owned(),

@@ -12,7 +12,7 @@ use workload::{
 };
 
 /// How long a model takes to be loaded, in ns.
-const LOADS_IN: Range<Nanos> = 1_000_000..50_000_000;
+const LOADS_IN: Range<Nanos> = 20_000_000..200_000_000;
 /// How long a server takes to be ended and started, in ns.
 const RESTARTS_IN: Range<Nanos> = 100_000_000..1_000_000_000;
 

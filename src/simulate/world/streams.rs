@@ -16,10 +16,10 @@ use std::{
 
 use rand::RngExt as _;
 
-use super::{super::nanos, What, World};
+use super::{super::nanos, What, World, network::To};
 use reference::simulated::{Answer, Output};
 use workload::{
-    conversation::Transport,
+    conversation::{Connection, Transport},
     event::{Code, ContextId, Nanos, Received, Response, Series},
     sequence::{RequestId, Step},
     tensor::{Tensor, TensorData},
@@ -37,6 +37,8 @@ pub(in super::super) enum Message {
     Status(Code, String),
     /// The end, because the server is gone.
     Broken,
+    /// The end, because the faulty network took the connection.
+    Taken,
     DeadlinePassed,
 }
 
@@ -51,8 +53,11 @@ enum Up {
 /// A stream, or calls that are made one after the other.
 #[derive(Debug)]
 pub(super) struct Stream {
-    worker: u32,
+    context: ContextId,
+    over: Connection,
     by: Transport,
+    /// What carries it, where its network is faulty.
+    pub(super) connection: Option<usize>,
     deadline: Option<Duration>,
     /// When the stream's deadline passes, or that of the call that is under way.
     deadline_at: Option<Nanos>,
@@ -66,6 +71,8 @@ pub(super) struct Stream {
     /// What the server has read and not answered, by name.
     order: VecDeque<usize>,
     cancelled: Arc<AtomicBool>,
+    /// Whether a call is under way.
+    is_calling: bool,
     /// Whether the server knows that nothing more comes.
     is_half_closed: bool,
     has_ended: bool,
@@ -110,15 +117,25 @@ impl World<'_> {
     fn forget_if_over(&mut self, stream: usize) {
         let its = &self.streams[stream];
         if its.is_dropped && its.to_come == 0 && its.order.is_empty() {
-            self.streams.remove(stream);
+            if let Some(connection) = self.streams.remove(stream).connection {
+                self.carries_no_more(connection, stream);
+            }
         }
     }
 
     /// Opens a stream.
-    pub(in super::super) fn open(&mut self, worker: u32, by: Transport, deadline: Option<Duration>) -> usize {
+    pub(in super::super) fn open(
+        &mut self,
+        context: ContextId,
+        (over, by): (Connection, Transport),
+        deadline: Option<Duration>,
+    ) -> usize {
+        let connection = if by.is_stream() { self.connection(context, over) } else { None };
         let stream = Stream {
-            worker,
+            context,
+            over,
             by,
+            connection,
             deadline,
             deadline_at: None,
             fastest: self.random.random_range(UNDER_WAY),
@@ -129,6 +146,7 @@ impl World<'_> {
             last_down: 0,
             order: VecDeque::new(),
             cancelled: Arc::default(),
+            is_calling: false,
             is_half_closed: false,
             has_ended: false,
             is_closed: false,
@@ -136,6 +154,9 @@ impl World<'_> {
             to_come: 0,
         };
         let place = self.streams.insert(stream);
+        if let Some(connection) = connection {
+            self.carries(connection, place);
+        }
         if by.is_stream() {
             self.start_deadline(place);
         }
@@ -156,9 +177,22 @@ impl World<'_> {
         let RequestId { worker, context, .. } = step.request;
         let id = self.place(ContextId { worker, context });
         if !self.streams[stream].by.is_stream() {
+            self.connect_call(stream);
+            self.streams[stream].is_calling = true;
             self.start_deadline(stream);
         }
         self.sends(stream, Up::Request(step, id));
+    }
+
+    /// A call goes over the connection of the one before, unless the network has taken that.
+    fn connect_call(&mut self, stream: usize) {
+        let Stream { context, over, connection, .. } = self.streams[stream];
+        if connection.is_none()
+            && let Some(connection) = self.connection(context, over)
+        {
+            self.streams[stream].connection = Some(connection);
+            self.carries(connection, stream);
+        }
     }
 
     /// Sends a step of the count of the slots, with the ID of this number.
@@ -184,19 +218,28 @@ impl World<'_> {
         if !its.by.is_stream() && its.is_half_closed && is_done && !its.has_ended {
             its.has_ended = true;
             its.inbox.push_back(Message::End);
-            let worker = its.worker;
+            let worker = its.context.worker;
             self.wake(worker, self.now);
         }
     }
 
-    /// When a message arrives that is sent now on a stream, if no other is before it.
-    fn arrival(&mut self, stream: usize) -> Nanos {
+    /// How long a message takes over a network that is clear.
+    fn travels(&mut self, stream: usize) -> Nanos {
         let fastest = self.streams[stream].fastest;
-        self.now + fastest + self.random.random_range(0..fastest)
+        fastest + self.random.random_range(0..fastest)
+    }
+
+    /// When a message arrives that is sent now on a stream, if no other is before it. None where the network loses it.
+    fn arrival(&mut self, stream: usize, to: To) -> Option<Nanos> {
+        let arrives = self.now + self.travels(stream);
+        match self.streams[stream].connection {
+            Some(connection) => self.passes(connection, to, arrives),
+            None => Some(arrives),
+        }
     }
 
     fn sends(&mut self, stream: usize, what: Up) {
-        let arrives = self.arrival(stream);
+        let Some(arrives) = self.arrival(stream, To::Server) else { return };
         let its = &mut self.streams[stream];
         its.up.push_back(what);
         its.last_up = its.last_up.max(arrives);
@@ -213,7 +256,7 @@ impl World<'_> {
         if its.has_ended {
             self.forget_if_over(stream);
         } else {
-            let at = self.arrival(stream);
+            let at = self.now + self.travels(stream);
             self.schedule_on(stream, at, What::Cancelled);
         }
     }
@@ -279,7 +322,7 @@ impl World<'_> {
     }
 
     fn bring(&mut self, stream: usize, message: Message) {
-        let arrives = self.arrival(stream);
+        let Some(arrives) = self.arrival(stream, To::Client) else { return };
         let its = &mut self.streams[stream];
         its.down.push_back(message);
         its.last_down = its.last_down.max(arrives);
@@ -302,6 +345,25 @@ impl World<'_> {
         self.server.reload();
         let streams: Vec<_> = self.streams.iter().map(|(stream, _)| stream).collect();
         streams.into_iter().for_each(|stream| self.break_off(stream));
+    }
+
+    /// The network takes the connection of a stream: what is under way is lost. Between two calls nobody sees that.
+    pub(super) fn taken(&mut self, stream: usize) {
+        let its = &mut self.streams[stream];
+        if !its.by.is_stream() && !its.is_calling {
+            its.connection = None;
+            return;
+        }
+        its.is_closed = true;
+        its.down.clear();
+        its.deadline_at = None;
+        if !its.is_dropped {
+            its.inbox.push_back(Message::Taken);
+            let worker = its.context.worker;
+            self.wake(worker, self.now);
+            let at = self.now + self.travels(stream);
+            self.schedule_on(stream, at, What::Cancelled);
+        }
     }
 
     /// The server is gone. Between two calls nobody sees that.
@@ -347,10 +409,10 @@ impl World<'_> {
             return None;
         }
         if !its.by.is_stream() {
-            its.deadline_at = None;
+            (its.deadline_at, its.is_calling) = (None, false);
         }
         its.inbox.push_back(message);
-        let worker = its.worker;
+        let worker = its.context.worker;
         self.end_calls(stream);
         Some(worker)
     }
@@ -362,7 +424,7 @@ impl World<'_> {
         }
         its.deadline_at = None;
         its.inbox.push_back(Message::DeadlinePassed);
-        Some(its.worker)
+        Some(its.context.worker)
     }
 
     fn received(&self, step: &Step, answer: Answer, by: Transport) -> Received {
