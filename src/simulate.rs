@@ -214,7 +214,8 @@ impl Plan {
             Box::pin(Client::new(Rc::clone(&world), worker, iterations).run())
         };
         let clients = (0..self.scenario.workers()).map(client).map(Some);
-        let conductor = (!self.scenario.phases.is_empty()).then(|| -> Doing<'_> { Box::pin(conduct(Rc::clone(&world))) });
+        let conductor =
+            (!self.scenario.phases.is_empty()).then(|| -> Doing<'_> { Box::pin(conduct(Rc::clone(&world))) });
         if conductor.is_some() {
             world.borrow_mut().wake_helper();
         }
@@ -262,11 +263,7 @@ impl Plan {
 type Doing<'p> = Pin<Box<dyn Future<Output = ()> + 'p>>;
 
 /// Lets all that clients do happen, until each is done or somebody stops it.
-fn run<'p>(
-    clients: impl Iterator<Item = Option<Doing<'p>>>,
-    world: &RefCell<World<'p>>,
-    stopped: &AtomicBool,
-) {
+fn run<'p>(clients: impl Iterator<Item = Option<Doing<'p>>>, world: &RefCell<World<'p>>, stopped: &AtomicBool) {
     let mut clients: Vec<_> = clients.collect();
     let mut left = clients.iter().flatten().count();
     let mut context = Context::from_waker(Waker::noop());

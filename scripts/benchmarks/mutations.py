@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import textwrap
+import time
 
 from triton import install, server
 from triton.arguments import positive
@@ -24,6 +25,7 @@ FIXED = "onnx_implicit_sequence_int32"
 # A correct server, for false alarms.
 NONE = "none"
 ONCE, EACH = "once", "each"
+GRPC, HTTP = "grpc", "http"
 # How much of a message the table has, in characters.
 WIDTH = 60
 STREAMS, LENGTH, CONCURRENCY, SEQUENCES = 20, 16, 4, 6
@@ -33,6 +35,10 @@ patterns.common = { valid = 6, valid-valid = 2, no-end = 1, after-end = 1 }
 """
 # The mutation of calls needs some, and streams beside them.
 CALLS = "lose-calls"
+SCENARIO_OVER_HTTP = f"""\
+{SCENARIO}
+sending.transport = "http"
+"""
 SCENARIO_WITH_CALLS = f"""\
 {SCENARIO}
 population = [
@@ -76,6 +82,7 @@ def add_options(parser):
     parser.add_argument("--only", default="", metavar="TEXT", help="only mutations in whose name this is")
     parser.add_argument("--when", choices=[ONCE, EACH], help="only this (default: both)")
     parser.add_argument("--time-limit", type=positive, default=20, metavar="SECONDS", help="for each run; then it is killed (default: %(default)s)")
+    parser.add_argument("--over", choices=[GRPC, HTTP], default=GRPC, help="the protocol of both clients (default: %(default)s)")
     parser.add_argument("--write", action="store_true", help="write the table into docs/MUTATIONS.md")
 
 
@@ -131,17 +138,20 @@ class Clients:
         model = MODELS.get(mutation, MODEL if client == OURS else FIXED)
         repository = str(self.models) if model == FIXED else None
         with Reference(self.binary, repository=repository) as reference:
-            with Proxy(self.binary, reference.endpoint, planted, self.counts, seed) as proxy:
+            endpoint = f"http://{reference.http}" if self.options.over == HTTP else reference.endpoint
+            with Proxy(self.binary, endpoint, planted, self.counts, seed) as proxy:
                 says = self.heard(client, proxy.endpoint, model, mutation, seed)
             return Outcome(says, *(proxy.happened() if planted else (0, 0)))
 
     def heard(self, client, endpoint, model, mutation, seed):
+        is_http = self.options.over == HTTP
+        has_streams = mutation == CALLS and not is_http
         if client == OURS:
-            self.scenario.write_text(SCENARIO_WITH_CALLS if mutation == CALLS else SCENARIO)
-            size = [] if mutation == CALLS else ["-t", CONCURRENCY, "-i", ITERATIONS.get(mutation, 15)]
-            return self.ours(endpoint, model, seed, size)
+            self.scenario.write_text(SCENARIO_WITH_CALLS if has_streams else SCENARIO_OVER_HTTP if is_http else SCENARIO)
+            size = [] if has_streams else ["-t", CONCURRENCY, "-i", ITERATIONS.get(mutation, 15)]
+            return self.ours(f"http://{endpoint}" if is_http else endpoint, model, seed, size)
         limit = self.options.time_limit + (HOLD_SECONDS if mutation.startswith("delay-") else 0)
-        return self.analyzers(endpoint, model, limit, [] if mutation == CALLS else ["--streaming"])
+        return self.analyzers(endpoint, model, limit, [] if is_http or mutation == CALLS else ["--streaming"])
 
     def ours(self, endpoint, model, seed, size):
         self.result.unlink(missing_ok=True)
@@ -153,7 +163,7 @@ class Clients:
         return told(json.loads(self.result.read_text()))
 
     def analyzers(self, endpoint, model, limit, streaming):
-        words = [self.analyzer, "-m", model, "-u", endpoint, "-i", "grpc", *streaming, "--concurrency-range", CONCURRENCY]
+        words = [self.analyzer, "-m", model, "-u", endpoint, "-i", self.options.over, *streaming, "--concurrency-range", CONCURRENCY]
         words += ["--request-count", CONCURRENCY * SEQUENCES * LENGTH, "--sequence-id-range", "1000000000:2000000000"]
         # A count that leaves a sequence open has it end with other steps than those of the file.
         words += ["--input-data", self.data] if model == FIXED else ["--shape", "INPUT:1", "--sequence-length", LENGTH, "--sequence-length-variation", "0"]
@@ -226,8 +236,10 @@ def bench(options, scratch):
     if not names:
         raise BenchError(f"--only '{options.only}' is in the name of no mutation")
     for client in (OURS, ANALYZER):
+        began = time.monotonic()
         outcomes = [clients.outcome(client, NONE, None, seed).says for seed in range(1, options.runs + 1)]
-        say(f"no mutation: {client}: {', '.join(outcomes)}")
+        took = (time.monotonic() - began) / options.runs
+        say(f"no mutation: {client}: {', '.join(outcomes)}; {took:.1f} s each, with the start of the server")
         if set(outcomes) != {"nothing"}:
             raise BenchError(f"{client} accuses a correct server: {outcomes}")
     rows = []
@@ -241,16 +253,17 @@ def bench(options, scratch):
             say(rows[-1])
     print("\n".join(rows))
     if options.write:
-        write(rows)
+        write(rows, options.over)
     return 0
 
 
-def write(rows):
+def write(rows, over):
     """Puts the rows in place of those that the page has of the same mutations."""
     text = PAGE.read_text()
-    head, rule, rest = text.partition("| mutation | at | sequence-stress | perf_analyzer |\n|---|---|---|---|\n")
+    columns = f"| mutation {'over HTTP ' if over == HTTP else ''}| at | sequence-stress | perf_analyzer |"
+    head, rule, rest = text.partition(f"{columns}\n|---|---|---|---|\n")
     if not rule:
-        raise BenchError(f"{PAGE.name} has no table with the columns mutation, at, sequence-stress, perf_analyzer")
+        raise BenchError(f"{PAGE.name} has no table with the head {columns}")
     old = re.match(r"(?:\|.*\n)*", rest)[0]
     cells = {tuple(row.split(" | ")[:2]): row for row in [*old.splitlines(), *rows]}
     order = [(f"| `{name}`", when) for name in mutations() for when in (ONCE, EACH)]

@@ -76,9 +76,9 @@ impl<'p> Client<'p> {
         let mut began = 0;
         if let Some(phase) = phase {
             began = loop {
-                let begun = self.world.borrow().phases.begun(phase);
-                match begun {
-                    Some(begun) => break begun,
+                let its = self.world.borrow().phases.begun(phase);
+                match its {
+                    Some(began) => break began,
                     None => self.wait(None).await,
                 }
             };

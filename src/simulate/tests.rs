@@ -159,7 +159,8 @@ fn a_faulty_network_takes_connections_and_delays_messages_and_is_no_fault() {
             };
             let (held, clear) = (with(&format!("network.{network}")), with(""));
             assert_eq!(held.tally.violations, BTreeMap::new(), "{network}, {sending}");
-            let taken = held.entries.iter().filter(|entry| matches!(entry.what, EventKind::Cut(Cut::ByNetwork))).count();
+            let taken =
+                held.entries.iter().filter(|entry| matches!(entry.what, EventKind::Cut(Cut::ByNetwork))).count();
             assert_eq!(taken > 0, is_taking, "{network}, {sending}: {taken}");
             assert!(is_taking || held.took > clear.took, "{network}, {sending}: {:?}, {:?}", held.took, clear.took);
         }
@@ -196,7 +197,10 @@ fn a_run_that_somebody_stops_has_no_result() {
 #[test]
 fn what_is_not_simulated_is_told() {
     for (text, why) in [
-        ("phase = [{ name = \"p\", other_model = \"simple_sequence\" }]\npopulation = [{ name = \"a\", phase = \"p\" }]", "loads another model"),
+        (
+            "phase = [{ name = \"p\", other_model = \"simple_sequence\" }]\npopulation = [{ name = \"a\", phase = \"p\" }]",
+            "loads another model",
+        ),
         ("population = [{ name = \"a\", version = 1 }, { name = \"b\", version = 2 }]", "several versions"),
         ("load.rate = \"10/s\"", "at a rate"),
     ] {

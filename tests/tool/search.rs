@@ -52,7 +52,18 @@ fn a_search_is_the_same_for_the_same_seed_and_finds_a_planted_fault() {
 
 #[test]
 fn what_a_search_says_of_its_violation_finds_it_again() {
-    let flags = ["search", "--simulated", "-r", "3", "--runs", "200", "--fail-fast", "--reloads", "--without", "valid,cancel-restart"];
+    let flags = [
+        "search",
+        "--simulated",
+        "-r",
+        "3",
+        "--runs",
+        "200",
+        "--fail-fast",
+        "--reloads",
+        "--without",
+        "valid,cancel-restart",
+    ];
     let (code, said) = told(&[&flags[..], &["--fault", "slow-execution:0.01", "--fault-hold", "20s"]].concat());
     assert_eq!(code, Some(1), "{said}");
     let verdict = |said: &str| said.lines().rfind(|line| line.starts_with("INVALID")).map(str::to_owned);

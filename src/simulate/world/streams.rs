@@ -42,6 +42,16 @@ pub(in super::super) enum Message {
     DeadlinePassed,
 }
 
+/// What was the end of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    None,
+    /// The server ended it, in good order or not.
+    ByServer,
+    /// The network took its connection.
+    ByNetwork,
+}
+
 /// What a client sends on a stream.
 #[derive(Debug)]
 enum Up {
@@ -75,9 +85,7 @@ pub(super) struct Stream {
     is_calling: bool,
     /// Whether the server knows that nothing more comes.
     is_half_closed: bool,
-    has_ended: bool,
-    /// Whether the server has ended it without having answered all: it brings nothing more.
-    is_closed: bool,
+    end: End,
     is_dropped: bool,
     /// Events to come that name it.
     to_come: u32,
@@ -98,7 +106,7 @@ pub(super) struct Request {
 impl Stream {
     /// Whether the server still reads it, and answers.
     fn is_served(&self) -> bool {
-        !self.is_closed && !self.cancelled.load(Relaxed)
+        self.end == End::None && !self.cancelled.load(Relaxed)
     }
 }
 
@@ -116,10 +124,12 @@ impl World<'_> {
 
     fn forget_if_over(&mut self, stream: usize) {
         let its = &self.streams[stream];
-        if its.is_dropped && its.to_come == 0 && its.order.is_empty() {
-            if let Some(connection) = self.streams.remove(stream).connection {
-                self.carries_no_more(connection, stream);
-            }
+        if its.is_dropped
+            && its.to_come == 0
+            && its.order.is_empty()
+            && let Some(connection) = self.streams.remove(stream).connection
+        {
+            self.carries_no_more(connection, stream);
         }
     }
 
@@ -148,8 +158,7 @@ impl World<'_> {
             cancelled: Arc::default(),
             is_calling: false,
             is_half_closed: false,
-            has_ended: false,
-            is_closed: false,
+            end: End::None,
             is_dropped: false,
             to_come: 0,
         };
@@ -215,8 +224,8 @@ impl World<'_> {
     fn end_calls(&mut self, stream: usize) {
         let its = &mut self.streams[stream];
         let is_done = its.up.is_empty() && its.order.is_empty() && its.down.is_empty();
-        if !its.by.is_stream() && its.is_half_closed && is_done && !its.has_ended {
-            its.has_ended = true;
+        if !its.by.is_stream() && its.is_half_closed && is_done && its.end == End::None {
+            its.end = End::ByServer;
             its.inbox.push_back(Message::End);
             let worker = its.context.worker;
             self.wake(worker, self.now);
@@ -253,7 +262,7 @@ impl World<'_> {
         its.is_dropped = true;
         its.deadline_at = None;
         its.inbox.clear();
-        if its.has_ended {
+        if its.end == End::ByServer {
             self.forget_if_over(stream);
         } else {
             let at = self.now + self.travels(stream);
@@ -333,8 +342,8 @@ impl World<'_> {
     /// The server ends a stream, whatever is under way.
     fn close_with(&mut self, stream: usize, last: Message) {
         let its = &mut self.streams[stream];
-        if its.is_served() && !its.has_ended {
-            (its.has_ended, its.is_closed) = (true, true);
+        if its.is_served() {
+            its.end = End::ByServer;
             self.bring(stream, last);
         }
     }
@@ -344,7 +353,9 @@ impl World<'_> {
         self.disturbances.is_away = true;
         self.server.reload();
         let streams: Vec<_> = self.streams.iter().map(|(stream, _)| stream).collect();
-        streams.into_iter().for_each(|stream| self.break_off(stream));
+        for stream in streams {
+            self.break_off(stream);
+        }
     }
 
     /// The network takes the connection of a stream: what is under way is lost. Between two calls nobody sees that.
@@ -354,7 +365,7 @@ impl World<'_> {
             its.connection = None;
             return;
         }
-        its.is_closed = true;
+        its.end = End::ByNetwork;
         its.down.clear();
         its.deadline_at = None;
         if !its.is_dropped {
@@ -382,16 +393,15 @@ impl World<'_> {
     /// Ends a half-closed stream on which nothing is unanswered.
     fn end_if_done(&mut self, stream: usize) {
         let its = &mut self.streams[stream];
-        let goes_on = its.has_ended || !its.is_served() || !its.by.is_stream();
-        if its.is_half_closed && its.order.is_empty() && !goes_on {
-            its.has_ended = true;
+        if its.is_half_closed && its.order.is_empty() && its.is_served() && its.by.is_stream() {
+            its.end = End::ByServer;
             self.bring(stream, Message::End);
         }
     }
 
     pub(super) fn cancelled(&mut self, stream: usize) {
         let its = &self.streams[stream];
-        if its.has_ended || its.cancelled.swap(true, Relaxed) {
+        if its.end == End::ByServer || its.cancelled.swap(true, Relaxed) {
             return;
         }
         for &name in &its.order {

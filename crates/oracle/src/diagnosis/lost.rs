@@ -13,6 +13,9 @@ use workload::event::Nanos;
 /// What was sent so much later was certainly sent later: in parts of the wait.
 const LATER: Nanos = 8;
 
+/// How long before a call others may have been given up that took the rest with them.
+const JUST_BEFORE: Duration = Duration::from_secs(1);
+
 /// How many steps it takes to see that answers take longer and longer.
 const SLOW_STEPS: usize = 40;
 /// The share of the wait that they take in the end.
@@ -79,15 +82,23 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     all
 }
 
-/// Whether several calls wait, none that was sent since was answered, and streams were answered meanwhile.
+/// Whether several calls wait, or one that follows calls that their clients gave up, none that was sent since was answered, and streams were
+/// answered meanwhile.
 fn only_calls_wait(question: &Question, spot: Spot) -> bool {
-    let (since, until) = (question.story.asked(spot).sent_at, question.violation.at_ns);
+    let (sent_at, until) = (question.story.asked(spot).sent_at, question.violation.at_ns);
     let steps = || question.story.sequences.iter().flat_map(|told| &told.steps);
+    let is_call = |asked: &&Asked| !asked.by.is_stream();
+    let waiting = |asked: &&Asked| asked.waited(sent_at, until) > until.saturating_sub(sent_at) / 2;
+    let just_before = sent_at.saturating_sub(nanos(JUST_BEFORE))..=sent_at;
+    let given_up = steps().filter(is_call).filter_map(|asked| asked.given_up).filter(|at| just_before.contains(at));
+    let since = match steps().filter(waiting).count() {
+        0 => None,
+        1 => given_up.min(),
+        _ => Some(sent_at),
+    };
+    let Some(since) = since else { return false };
     let answered = |asked: &&Asked| asked.answer.is_some() && asked.sent_at > since && asked.at() <= until;
-    let waiting = |asked: &&Asked| asked.waited(since, until) > until.saturating_sub(since) / 2;
-    let is_call = |asked: &Asked| !asked.by.is_stream();
-    steps().filter(waiting).count() > 1
-        && steps().filter(waiting).all(is_call)
+    steps().filter(waiting).all(|asked| is_call(&asked))
         && steps().filter(answered).all(|asked| asked.by.is_stream())
         && steps().filter(answered).count() > 0
 }

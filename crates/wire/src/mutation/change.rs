@@ -3,9 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Mutation, Mutations};
-use crate::proto::{
-    ModelInferResponse, ModelReadyResponse, ModelStatisticsResponse, ModelStreamInferResponse,
-};
+use crate::proto::{ModelInferResponse, ModelReadyResponse, ModelStatisticsResponse, ModelStreamInferResponse};
 
 pub(super) const START: &str = "sequence_start";
 pub(super) const END: &str = "sequence_end";

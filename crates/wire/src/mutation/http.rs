@@ -87,7 +87,9 @@ async fn whole(mut body: Incoming) -> Result<Whole, Failure> {
         }
         if read.len() > LONGEST {
             let begin = stream::once(ready(Ok(Frame::data(read.into()))));
-            return Ok(Whole::Long(StreamBody::new(begin.chain(BodyStream::new(body))).map_err(Into::into).boxed_unsync()));
+            return Ok(Whole::Long(
+                StreamBody::new(begin.chain(BodyStream::new(body))).map_err(Into::into).boxed_unsync(),
+            ));
         }
     }
     Ok(Whole::Read(read.into()))

@@ -330,7 +330,9 @@ mod tests {
     #[test]
     fn the_last_byte_of_the_first_output_goes_and_those_of_the_next_stay() {
         let json = |size: u8| {
-            format!(r#"{{"outputs":[{{"parameters":{{"binary_data_size":{size}}}}},{{"parameters":{{"binary_data_size":1}}}}]}}"#)
+            format!(
+                r#"{{"outputs":[{{"parameters":{{"binary_data_size":{size}}}}},{{"parameters":{{"binary_data_size":1}}}}]}}"#
+            )
         };
         let mut its = body(&json(2), Some(&[1, 2, 3]));
         assert!(Said(&mut its).has_data());
@@ -356,7 +358,10 @@ mod tests {
             assert!(!said.has_output() && !said.has_data() && !said.has_request_id(), "{text}");
             said.change_request_id();
             said.change_model_name();
-            assert_eq!(parts(its).0, body(text, None).write().0.as_slice().iter().map(|byte| char::from(*byte)).collect::<String>());
+            assert_eq!(
+                parts(its).0,
+                body(text, None).write().0.as_slice().iter().map(|byte| char::from(*byte)).collect::<String>()
+            );
         }
         // A size that is not there.
         let mut its = body(r#"{"outputs":[{"parameters":{"binary_data_size":9}}]}"#, Some(&[1]));

@@ -154,6 +154,29 @@ fn answers_that_did_not_come() {
     assert_eq!(calls_wait(Transport::GrpcStream, Transport::GrpcUnary), CallsDead);
     assert_eq!(calls_wait(Transport::GrpcUnary, Transport::GrpcUnary), Stall);
     assert_eq!(calls_wait(Transport::GrpcStream, Transport::GrpcStream), Stall);
+    // One call waits, and calls before it were given up or answered.
+    let call_waits = |before: &dyn Fn(&mut Tale)| {
+        let mut tale = Tale::default();
+        tale.tell(0, EventKind::Opened(Connection::Own, Transport::GrpcUnary));
+        tale.tell(2, EventKind::Opened(Connection::Own, Transport::GrpcUnary)).open(1);
+        before(&mut tale);
+        tale.send(0, 0, &A[..1]).send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(1000).open(3);
+        lost(&tale, 0)[0]
+    };
+    let given_up = |tale: &mut Tale| _ = tale.send(2, 0, &A).tell(2, EventKind::Cut(Cut::Deadline));
+    assert_eq!(call_waits(&given_up), CallsDead);
+    assert_ne!(call_waits(&|tale: &mut Tale| _ = tale.send(2, 0, &A).answer(2, 0, 0, &sums(&A))), CallsDead);
+    let long_before = |tale: &mut Tale| {
+        given_up(tale);
+        tale.wait(1500);
+    };
+    assert_ne!(call_waits(&long_before), CallsDead);
+    let answered_since = |tale: &mut Tale| {
+        given_up(tale);
+        tale.tell(2, EventKind::Opened(Connection::Own, Transport::GrpcUnary));
+        tale.send(2, 1, &B).answer(2, 1, 0, &sums(&B));
+    };
+    assert_ne!(call_waits(&answered_since), CallsDead);
     // Nobody waits any more for what another stream had asked before.
     for given_up in [EventKind::GaveUp, EventKind::Cut(Cut::ByClient), EventKind::Cut(Cut::Cancelled)] {
         let mut late = Tale::default();
