@@ -86,10 +86,13 @@ class Mutations(InAFolder):
     def test_rows_take_the_place_of_rows_of_the_same_mutation(self):
         page = self.folder / "page.md"
         head = "a\n\n| mutation | at | sequence-stress | perf_analyzer |\n|---|---|---|---|\n"
-        page.write_text(f"{head}| `add-start` | each | x | y |\n| `gone` | once | x | y |\n\nb\n")
+        over_http = head.replace("a\n\n| mutation |", "b\n\n| mutation over HTTP |")
+        page.write_text(f"{head}| `add-start` | each | x | y |\n| `gone` | once | x | y |\n\n{over_http}\nc\n")
         with unittest.mock.patch.object(mutations, "PAGE", page):
-            mutations.write(["| `lose-start` | once | 1 | 2 |", "| `add-start` | each | 3 | 4 |"])
-        self.assertEqual(page.read_text(), f"{head}| `lose-start` | once | 1 | 2 |\n| `add-start` | each | 3 | 4 |\n\nb\n")
+            mutations.write(["| `lose-start` | once | 1 | 2 |", "| `add-start` | each | 3 | 4 |"], mutations.GRPC)
+            mutations.write(["| `add-end` | once | 5 | 6 |"], mutations.HTTP)
+        grpc = f"{head}| `lose-start` | once | 1 | 2 |\n| `add-start` | each | 3 | 4 |\n\n"
+        self.assertEqual(page.read_text(), f"{grpc}{over_http}| `add-end` | once | 5 | 6 |\n\nc\n")
 
 
 class Limits(unittest.TestCase):
