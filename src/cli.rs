@@ -158,7 +158,7 @@ pub enum Command {
     Plan(PlanArgs),
     /// Write a model repository for Triton's backends
     Repository(Box<RepositoryArgs>),
-    /// Stand between clients and a server: record sequences, or be a faulty network
+    /// Stand between clients and a server: record, change messages, be a faulty network
     Proxy(Box<ProxyArgs>),
     /// Print a shell's completion script
     Completions(CompletionsArgs),

@@ -52,6 +52,10 @@ use workload::{
     sequence::CorrelationId,
 };
 
+const DAY_S: u64 = 24 * 60 * 60;
+/// The longest that a response may take: thousands of such waits are below the largest time.
+const WAIT_MAX: Duration = Duration::from_secs(30 * DAY_S);
+
 /// What is simulated: a scenario, sent to the reference server.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -128,6 +132,14 @@ impl Plan {
         })?;
         if let Some(why) = preflight.cannot_be_sent(&scenario) {
             return Err(why);
+        }
+        if preflight.limits.lost_after > WAIT_MAX {
+            return Err(format!(
+                "the scenario cannot be simulated, because a response may lawfully take {} days, more than {}: give smaller limits or \
+                 times",
+                preflight.limits.lost_after.as_secs() / DAY_S,
+                WAIT_MAX.as_secs() / DAY_S
+            ));
         }
         Ok(Self { scenario, preflight, server, loads, faults, fault_seed: None, watches: false })
     }

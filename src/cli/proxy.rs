@@ -83,7 +83,7 @@ pub struct ProxyArgs {
     )]
     pub mutate: Vec<Planted>,
     /// For how long a mutation that delays something holds it back, in ms
-    #[arg(long, value_name = "MS", value_parser = whole::<u32>, default_value_t = 10_000, help_heading = "Mutations")]
+    #[arg(long, value_name = "MS", value_parser = whole::<u32>, default_value_t = 10_000, requires = "mutate", help_heading = "Mutations")]
     pub mutate_hold_ms: u32,
     /// Write how often each mutation happened to FILE as JSON
     #[arg(long, value_name = "FILE", requires = "mutate", help_heading = "Mutations")]

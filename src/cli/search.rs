@@ -114,8 +114,9 @@ impl SearchArgs {
         let mut others = search.get_arguments().filter(|arg| !OF_SIMULATED.contains(&arg.get_id().as_str()));
         let Some(other) = others.find(|arg| is_given(&arg.get_id().as_str())) else { return Ok(()) };
         let flag = other.get_long().map_or_else(|| "an endpoint".to_owned(), |long| format!("--{long}"));
-        let problem =
-            format!("--simulated draws its servers and has no other, so {flag} has no effect: leave one of them out");
+        let problem = format!(
+            "--simulated is for runs and servers in virtual time alone, so {flag} has no effect: leave one of them out"
+        );
         Err(Cli::command().error(ErrorKind::ArgumentConflict, problem))
     }
 

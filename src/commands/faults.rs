@@ -9,6 +9,6 @@ pub(super) fn list() {
     print_list(Fault::ALL.into_iter().flat_map(|fault| {
         let heading = (group != fault.group()).then(|| (String::new(), format!("{} faults", fault.group())));
         group = fault.group();
-        heading.into_iter().chain([(format!("  {fault:<24}"), format!("{} ({})", fault.what(), fault.class()))])
+        heading.into_iter().chain([(format!("  {fault:<26}"), format!("{} ({})", fault.what(), fault.class()))])
     }));
 }

@@ -17,7 +17,7 @@ use crate::{
     report::{Format, Pictured, Summary, Verdict, describe},
 };
 use oracle::history::Spool;
-use reference::ServerSetup;
+use reference::{Planted, ServerSetup, When};
 use workload::{whole_file::write_whole, wording::wrapped};
 
 /// Says on standard error what went wrong.
@@ -275,7 +275,17 @@ fn write_failure(
     if !quiet {
         // Whoever judged by a golden file knows its name.
         let golden = if result.preflight.golden.is_some() { " --golden FILE" } else { "" };
-        say_error(&format!("the first violation is in {path}; repeat it: sequence-stress replay {path}{golden}"));
+        // With a replay, chances come in another order.
+        let is_by_chance = |planted: &&Planted| matches!(planted.when, When::Probability(share) if share < 1.0);
+        let by_chance = embedded.and_then(|setup| setup.fault.iter().find(is_by_chance));
+        let by_chance = by_chance.map_or_else(String::new, |planted| {
+            format!(
+                "; {planted} happens by chance, so a replay may not meet it: to repeat the run, use its replay line"
+            )
+        });
+        say_error(&format!(
+            "the first violation is in {path}; repeat it: sequence-stress replay {path}{golden}{by_chance}"
+        ));
     }
     Ok(())
 }

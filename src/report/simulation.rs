@@ -186,7 +186,11 @@ impl SimulationResult {
     pub(crate) fn write_speed(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let simulated: f64 = self.scenarios.iter().map(SimulatedScenario::simulated_s).sum();
         let cpu = self.cpu.as_secs_f64().max(f64::EPSILON);
-        writeln!(out, "{simulated:.1} s simulated in {cpu:.1} s of CPU: {:.0} s in each", simulated / cpu)
+        writeln!(
+            out,
+            "{simulated:.1} s simulated in {cpu:.1} s of CPU: {:.0} simulated s in one s of CPU",
+            simulated / cpu
+        )
     }
 
     pub(crate) fn to_json(&self) -> Vec<u8> {

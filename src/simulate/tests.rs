@@ -77,9 +77,10 @@ fn a_phase_begins_when_the_one_before_it_is_over_and_its_pause_too() {
 }
 
 /// A run whose workers send while this is done to the server, and others afterwards.
-fn disturbed(action: &str, fault: &[&str]) -> Held {
+fn disturbed(action: &str, transport: &str, fault: &[&str]) -> Held {
     let text = format!(
-        "phase = [{{ name = 'acts', pause_ms = 200, server = '{action}' }}, {{ name = 'after', pause_ms = 2000 }}]
+        "sending.transport = '{transport}'
+        phase = [{{ name = 'acts', pause_ms = 200, server = '{action}' }}, {{ name = 'after', pause_ms = 2000 }}]
         population = [
             {{ name = 'throughout', load = {{ workers = 6, duration_s = 1 }} }},
             {{ name = 'afterwards', phase = 'after', load = {{ workers = 2, iterations = 5 }} }},
@@ -91,8 +92,9 @@ fn disturbed(action: &str, fault: &[&str]) -> Held {
 
 #[test]
 fn what_is_done_to_the_server_is_told_to_each_context_and_no_fault() {
-    for action in ServerAction::NAMES {
-        let held = disturbed(action, &[]);
+    let transports = ["grpc-stream", "grpc-status", "grpc-unary", "http-binary"];
+    for (action, transport) in ServerAction::NAMES.iter().flat_map(|action| transports.map(|its| (*action, its))) {
+        let held = disturbed(action, transport, &[]);
         assert_eq!(held.tally.violations, BTreeMap::new(), "{action}");
         assert!(matches!(held.slots.finding, SlotFinding::AllThere { .. }), "{action}: {:?}", held.slots);
         let count = |what: fn(&EventKind) -> bool| held.entries.iter().filter(|entry| what(&entry.what)).count();
@@ -103,20 +105,22 @@ fn what_is_done_to_the_server_is_told_to_each_context_and_no_fault() {
         // To whom it was over does not matter who had no conversation since then.
         assert!((6..=begun).contains(&over), "{action}: told {begun} and {over} times");
         let breaks = count(|what| matches!(what, EventKind::Cut(Cut::Broken(_))));
-        assert_eq!(breaks > 0, *action == "restart", "{action}: {breaks} streams broke");
+        assert_eq!(breaks > 0, action == "restart", "{action}: {breaks} streams broke");
+        // Nobody waits for a server that is gone.
+        assert_eq!(count(|what| matches!(what, EventKind::GaveUp)), 0, "{action}, {transport}");
         let refused = count(|what| match what {
             EventKind::Received(received) => {
                 received.result.as_ref().is_err_and(|text| text.contains("has no available versions"))
             }
             _ => false,
         });
-        assert_eq!(refused > 0, *action == "unload", "{action}: {refused} requests were refused");
+        assert_eq!(refused > 0, action == "unload", "{action}: {refused} requests were refused");
     }
 }
 
 #[test]
 fn a_sequence_that_goes_on_although_its_state_is_lost_is_found() {
-    let held = disturbed("kill-stub", &["answer-after-lost-state"]);
+    let held = disturbed("kill-stub", "grpc-stream", &["answer-after-lost-state"]);
     assert!(held.committed[0].times > 0 && held.tally.violations.contains_key(&ViolationKind::WrongSum));
 }
 
@@ -203,6 +207,7 @@ fn what_is_not_simulated_is_told() {
         ),
         ("population = [{ name = \"a\", version = 1 }, { name = \"b\", version = 2 }]", "several versions"),
         ("load.rate = \"10/s\"", "at a rate"),
+        ("limits.step_ms = 31536000000", "more than 30"),
     ] {
         let told = plan(&scenario(text), &[]).expect_err(text);
         assert!(told.contains(why), "{text}: {told}");

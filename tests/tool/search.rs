@@ -68,7 +68,7 @@ fn what_a_search_says_of_its_violation_finds_it_again() {
     assert_eq!(code, Some(1), "{said}");
     let verdict = |said: &str| said.lines().rfind(|line| line.starts_with("INVALID")).map(str::to_owned);
     let again = said.lines().find_map(|line| line.strip_prefix("replay: sequence-stress ")).expect("a command");
-    assert!(again.contains("--fault-hold 20000ms --without valid,cancel-restart --reloads"), "{again}");
+    assert!(again.contains("--fault-hold 20000000000ns --without valid,cancel-restart --reloads"), "{again}");
     let (code, repeated) = told(&again.split_whitespace().collect::<Vec<_>>());
     assert_eq!((code, verdict(&repeated)), (Some(1), verdict(&said)), "{repeated}");
 }
@@ -141,6 +141,7 @@ fn a_fault_of_a_server_ends_the_search_with_a_report_a_failure_and_a_history() {
     }
     assert_eq!(document["violating"], 1, "{said}");
     assert_eq!(document["result"]["verdict"], "invalid", "{said}");
+    assert_eq!(document["result"]["history"]["path"], words(&history), "{said}");
     // The same is sent again, and judged again; and what it reached is known.
     let (code, said) = told(&["replay", words(&failure), "-q"]);
     assert_eq!(code, Some(1), "{said}");

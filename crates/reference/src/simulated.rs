@@ -120,7 +120,9 @@ impl Blueprint {
         let config = config.ok_or_else(|| format!("the reference server has no model '{model}'"))?;
         let spec = Arc::new(Spec::new(config, &Files::new())?);
         if spec.needs().next().is_some() {
-            return Err(format!("model '{model}' is made of other models, and a simulation has one"));
+            return Err(format!(
+                "model '{model}' is made of other models, and a simulation has one: hold it as a run (--embedded)"
+            ));
         }
         Ok(Self { spec, fault_hold })
     }

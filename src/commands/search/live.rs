@@ -184,12 +184,17 @@ impl<'a> Live<'a> {
     }
 
     /// What a run came to, where it has violations: what is shown of it, and its history where that is to be kept.
-    fn keep(&mut self, summary: Summary) {
+    fn keep(&mut self, mut summary: Summary) {
         let history = self.scratch.path(SCRATCH);
-        if let Some(path) = &self.args.history
-            && let Err(error) = fs::copy(&history, path)
-        {
-            say_error(&format!("cannot write the history to {}: {error}", path.display()));
+        if let Some(path) = &self.args.history {
+            match (fs::copy(&history, path), &mut summary.result.recorded) {
+                (Ok(_), Some(recorded)) => recorded.path.clone_from(path),
+                (Ok(_), None) => {}
+                (Err(error), recorded) => {
+                    *recorded = None;
+                    say_error(&format!("cannot write the history to {}: {error}", path.display()));
+                }
+            }
         }
         self.first.get_or_insert(summary);
     }

@@ -41,7 +41,7 @@ impl<'a> Simulated<'a> {
         let Self { args, seed, .. } = self;
         let server = &args.endpoint.server;
         let faults = server.fault.iter().map(|planted| format!(" --fault {planted}"));
-        let hold = server.fault_hold.map(|hold| format!(" --fault-hold {}ms", hold.as_millis()));
+        let hold = server.fault_hold.map(|hold| format!(" --fault-hold {}ns", hold.as_nanos()));
         let without: Vec<_> = args.without.iter().map(ToString::to_string).collect();
         let without = (!without.is_empty()).then(|| format!(" --without {}", without.join(",")));
         let reloads = args.reloads.then(|| " --reloads".to_owned());

@@ -71,6 +71,8 @@ impl World<'_> {
     pub(in super::super) fn serve_again(&mut self, action: ServerAction) {
         if action == ServerAction::Restart {
             self.disturbances.is_away = false;
+            // It loads what it was set up with.
+            self.load(&self.plan.server);
         } else if !action.kills()
             && let Some((_, loaded)) = self.plan.loads.iter().find(|(its, _)| *its == action)
         {

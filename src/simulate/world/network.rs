@@ -152,6 +152,11 @@ impl World<'_> {
         Some(arrives)
     }
 
+    /// The server ends its connections: each new stream has another one.
+    pub(super) fn forget_connections(&mut self) {
+        self.connections.there.clear();
+    }
+
     /// The network takes a connection: the server sees what its client sees.
     pub(super) fn cut(&mut self, connection: usize) {
         self.connections.there.retain(|_, its| *its != connection);

@@ -352,6 +352,7 @@ impl World<'_> {
     pub(super) fn end_server(&mut self) {
         self.disturbances.is_away = true;
         self.server.reload();
+        self.forget_connections();
         let streams: Vec<_> = self.streams.iter().map(|(stream, _)| stream).collect();
         for stream in streams {
             self.break_off(stream);
@@ -380,11 +381,12 @@ impl World<'_> {
     /// The server is gone. Between two calls nobody sees that.
     fn break_off(&mut self, stream: usize) {
         let its = &mut self.streams[stream];
-        let is_between_calls = !its.by.is_stream() && its.order.is_empty() && its.up.is_empty();
+        // A call whose answer is on its way is over for the server.
+        let is_served = its.by.is_stream() || (its.is_calling && its.down.is_empty());
         for name in mem::take(&mut its.order) {
             self.requests.remove(name);
         }
-        if !is_between_calls {
+        if is_served {
             self.close_with(stream, Message::Broken);
         }
         self.forget_if_over(stream);

@@ -93,7 +93,7 @@ fn only_calls_wait(question: &Question, spot: Spot) -> bool {
     let given_up = steps().filter(is_call).filter_map(|asked| asked.given_up).filter(|at| just_before.contains(at));
     let since = match steps().filter(waiting).count() {
         0 => None,
-        1 => given_up.min(),
+        1 => given_up.max(),
         _ => Some(sent_at),
     };
     let Some(since) = since else { return false };

@@ -92,11 +92,11 @@ impl Body {
     }
 
     fn has_data(&self, kind: &str) -> bool {
-        let has_elements = || {
-            let data = self.first(kind).and_then(|first| first.get("data")).and_then(Value::as_array);
-            data.is_some_and(|data| !data.is_empty())
-        };
-        self.raw_size(kind).map_or_else(has_elements, |size| size > 0)
+        let mut element = self.first(kind).and_then(|first| first.get("data")).filter(|data| data.is_array());
+        while let Some(Value::Array(list)) = element {
+            element = list.first();
+        }
+        self.raw_size(kind).map_or(element.is_some(), |size| size > 0)
     }
 
     fn is_number(&self, kind: &str) -> bool {
@@ -142,7 +142,9 @@ fn other(element: &Value) -> Value {
             // The last bit alone, because the smallest and the largest number have one, too.
             let whole = number.as_i64().map(|whole| (whole ^ 1).into());
             let whole = whole.or_else(|| number.as_u64().map(|whole| (whole ^ 1).into()));
-            let float = || number.as_f64().and_then(|value| Number::from_f64(value + 1.0)).map(Value::Number);
+            // One more would be the same as FP32 where the number is large.
+            let other = |value: f64| if value.abs() < 1e6 { value + 1.0 } else { value / 2.0 };
+            let float = || number.as_f64().and_then(|value| Number::from_f64(other(value))).map(Value::Number);
             whole.or_else(float).unwrap_or(Value::Null)
         }
         other => other.clone(),
@@ -310,6 +312,7 @@ mod tests {
             ("INT64", "[-9223372036854775808]", "[-9223372036854775807]"),
             ("UINT64", "[18446744073709551615]", "[18446744073709551614]"),
             ("FP32", "[0.5]", "[1.5]"),
+            ("FP32", "[16777216.0]", "[8388608.0]"),
             ("BOOL", "[false]", "[true]"),
         ] {
             let text = |data: &str| format!(r#"{{"inputs":[{{"data":{data},"datatype":"{datatype}"}}]}}"#);
@@ -363,6 +366,7 @@ mod tests {
                 body(text, None).write().0.as_slice().iter().map(|byte| char::from(*byte)).collect::<String>()
             );
         }
+        assert!(!Asked(&mut body(r#"{"inputs":[{"data":[[]],"datatype":"INT8"}]}"#, None)).has_number());
         // A size that is not there.
         let mut its = body(r#"{"outputs":[{"parameters":{"binary_data_size":9}}]}"#, Some(&[1]));
         assert!(!Said(&mut its).has_data());

@@ -1,7 +1,7 @@
 //! Changes what passes between any client and any server, over gRPC and over HTTP: flags, IDs, values, order, doubles, losses, delays,
 //! counts.
 //!
-//! It shows which client notices what. Whatever is not changed passes byte for byte.
+//! It shows which client notices what. The bodies of what is not changed pass byte for byte.
 
 mod change;
 mod frames;
@@ -264,6 +264,11 @@ impl Mutations {
     fn happens(&self, mutation: Mutation) -> bool {
         // Each counts each chance, so all are asked.
         self.of(mutation).filter(|chances| chances.happens()).count() > 0
+    }
+
+    /// Whether it may happen at all.
+    fn is_planted(&self, mutation: Mutation) -> bool {
+        self.of(mutation).next().is_some()
     }
 
     /// Whether this call is lost, because one before it was or for the first time.

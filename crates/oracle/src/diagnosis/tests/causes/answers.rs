@@ -177,6 +177,11 @@ fn answers_that_did_not_come() {
         tale.send(2, 1, &B).answer(2, 1, 0, &sums(&B));
     };
     assert_ne!(call_waits(&answered_since), CallsDead);
+    let given_up_again = |tale: &mut Tale| {
+        answered_since(tale);
+        tale.send(2, 2, &A).tell(2, EventKind::Cut(Cut::Deadline));
+    };
+    assert_eq!(call_waits(&given_up_again), CallsDead);
     // Nobody waits any more for what another stream had asked before.
     for given_up in [EventKind::GaveUp, EventKind::Cut(Cut::ByClient), EventKind::Cut(Cut::Cancelled)] {
         let mut late = Tale::default();
