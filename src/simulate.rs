@@ -43,7 +43,7 @@ use reference::{
 };
 use wire::{
     simulation::Simulation,
-    transport::{Access, Client as Asking},
+    transport::{Access, Client as Asking, Configuration},
 };
 use workload::{
     event::Nanos,
@@ -115,7 +115,9 @@ impl Plan {
         Self::check_faults(&setup.fault)?;
         let server = Blueprint::new(&scenario.target.model, setup.clone())?;
         let actions = scenario.phases.iter().filter_map(|phase| phase.server).filter(|action| action.loads());
-        let loads = actions.map(|action| Ok((action, server.loaded_by(action)?))).collect::<Result<_, String>>()?;
+        let configuration = Configuration::of(server.configuration().clone());
+        let loaded = |action| Ok((action, server.configured(configuration.as_loaded_by(action).into_inner())?));
+        let loads = actions.map(loaded).collect::<Result<_, String>>()?;
         let faults = setup.fault.clone();
         // What is known of the model is what a run would find out, from a server that is asked over a simulated network.
         let simulation = Simulation::begin();

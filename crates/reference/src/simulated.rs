@@ -27,8 +27,8 @@ use super::{
     tensor::{Datatype, Tensor},
     transitions::{Flags, Pair, Watch},
 };
-use wire::{proto::ModelInferRequest, transport::Configuration};
-use workload::{scenario::ServerAction, seed::Seed};
+use wire::proto::{ModelConfig, ModelInferRequest};
+use workload::seed::Seed;
 
 /// What a server with one model is like.
 #[derive(Clone, Debug)]
@@ -146,13 +146,17 @@ impl Blueprint {
         }
     }
 
-    /// The server of the same model as this action loads it.
+    /// How its model is configured.
+    pub fn configuration(&self) -> &ModelConfig {
+        &self.spec.config
+    }
+
+    /// The server of the same model with this configuration.
     ///
     /// # Errors
     /// When the model cannot be loaded so, in one line.
-    pub fn loaded_by(&self, action: ServerAction) -> Result<Self, String> {
-        let config = Configuration::of(self.spec.config.clone()).as_loaded_by(action);
-        let mut spec = Spec::new(config.into_inner(), &Files::new())?;
+    pub fn configured(&self, configuration: ModelConfig) -> Result<Self, String> {
+        let mut spec = Spec::new(configuration, &Files::new())?;
         spec.version = self.spec.version;
         Ok(Self { spec: Arc::new(spec), fault_hold: self.fault_hold })
     }

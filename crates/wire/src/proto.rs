@@ -7,3 +7,6 @@ include!("proto/inference.rs");
 
 /// The descriptors that the types were generated from, as an encoded `FileDescriptorSet`.
 pub const DESCRIPTORS: &[u8] = include_bytes!("proto/descriptors.bin");
+
+/// The header of HTTP that says how many bytes of a body are JSON, where bytes of tensors follow.
+pub(crate) const HEADER_LENGTH: &str = "inference-header-content-length";

@@ -80,6 +80,8 @@ pub(super) struct Stream {
     last_down: Nanos,
     /// What the server has read and not answered, by name.
     order: VecDeque<usize>,
+    /// The places of the correlation IDs that the server has read on it.
+    ids: Vec<usize>,
     cancelled: Arc<AtomicBool>,
     /// Whether a call is under way.
     is_calling: bool,
@@ -96,8 +98,6 @@ pub(super) struct Stream {
 pub(super) struct Request {
     stream: usize,
     step: Step,
-    /// The place of its correlation ID among all.
-    id: usize,
     /// Whether the model took it in.
     is_accepted: bool,
     answer: Option<Answer>,
@@ -155,6 +155,7 @@ impl World<'_> {
             last_up: 0,
             last_down: 0,
             order: VecDeque::new(),
+            ids: Vec::new(),
             cancelled: Arc::default(),
             is_calling: false,
             is_half_closed: false,
@@ -291,9 +292,13 @@ impl World<'_> {
             }
             Up::Request(step, id) => {
                 let cancelled = Arc::clone(&its.cancelled);
-                let request = Request { stream, step, id, is_accepted: false, answer: None };
+                let request = Request { stream, step, is_accepted: false, answer: None };
                 let name = self.requests.insert(request);
-                self.streams[stream].order.push_back(name);
+                let its = &mut self.streams[stream];
+                its.order.push_back(name);
+                if !its.ids.contains(&id) {
+                    its.ids.push(id);
+                }
                 if let Some(answer) = self.submit(name, &step, id, cancelled) {
                     self.answered(name, answer);
                 } else {
@@ -397,7 +402,15 @@ impl World<'_> {
         let its = &mut self.streams[stream];
         if its.is_half_closed && its.order.is_empty() && its.is_served() && its.by.is_stream() {
             its.end = End::ByServer;
+            self.client_is_gone(stream);
             self.bring(stream, Message::End);
+        }
+    }
+
+    /// What a stream's client began and did not end has none any more.
+    fn client_is_gone(&mut self, stream: usize) {
+        for id in mem::take(&mut self.streams[stream].ids) {
+            self.server.disconnected(&self.ids[id].1);
         }
     }
 
@@ -406,9 +419,7 @@ impl World<'_> {
         if its.end == End::ByServer || its.cancelled.swap(true, Relaxed) {
             return;
         }
-        for &name in &its.order {
-            self.server.disconnected(&self.ids[self.requests[name].id].1);
-        }
+        self.client_is_gone(stream);
         self.server.cancelled(Duration::from_nanos(self.now));
         self.serve();
     }

@@ -21,7 +21,7 @@ use super::{
     frames::LONGEST,
     json::{Asked, Body, Said},
 };
-use crate::{net::Socket, transport::HEADER_LENGTH};
+use crate::{net::Socket, proto::HEADER_LENGTH};
 
 /// What a call is, as far as that matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ fn sent(bytes: Bytes) -> Sent {
 
 /// How many bytes of a body are JSON, where others are behind it.
 fn json_length(headers: &HeaderMap) -> Option<usize> {
-    headers.get(&HEADER_LENGTH)?.to_str().ok()?.parse().ok()
+    headers.get(HEADER_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// Changes what is in a message, where that can be read.
@@ -138,8 +138,8 @@ fn change(headers: &mut HeaderMap, bytes: &mut Bytes, change: impl FnOnce(&mut B
 fn write(headers: &mut HeaderMap, body: Body) -> Bytes {
     let (bytes, json) = body.write();
     match json {
-        Some(json) => _ = headers.insert(&HEADER_LENGTH, json.into()),
-        None => _ = headers.remove(&HEADER_LENGTH),
+        Some(json) => _ = headers.insert(HEADER_LENGTH, json.into()),
+        None => _ = headers.remove(HEADER_LENGTH),
     }
     bytes.into()
 }

@@ -10,6 +10,7 @@ use super::{
     budget::{Budget, Held, keep},
     tap::{Unreadable, Whole},
 };
+use crate::proto::HEADER_LENGTH;
 
 /// The most bytes of a request's head, and of a line between the pieces of a body.
 const HEAD_MAX: usize = 64 << 10;
@@ -183,7 +184,7 @@ fn read_head(bytes: &[u8]) -> Result<Option<(usize, Head)>, Unreadable> {
         (None, None) => Length::Known(0),
     };
     let is_compressed = named("content-encoding").is_some_and(|coding| !coding.eq_ignore_ascii_case("identity"));
-    let json = named("inference-header-content-length").and_then(|length| length.parse().ok());
+    let json = named(HEADER_LENGTH).and_then(|length| length.parse().ok());
     let model = request.path.filter(|_| request.method == Some("POST")).and_then(model_of);
     let form = model.map(|model| Form::Body { model, json, is_compressed });
     Ok(Some((end, Head { form, length })))

@@ -29,7 +29,6 @@ pub use client::{Client, Declared};
 pub use configuration::Configuration;
 pub use connection::{Dialer, Link, Severer};
 pub use goaway::GoAways;
-pub(crate) use http::HEADER_LENGTH;
 pub use metrics::{gauge, pending_requests};
 pub use queue::{Outgoing, Room};
 pub use stream::{Incoming, Message, Stream};

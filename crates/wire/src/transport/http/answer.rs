@@ -4,7 +4,8 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{super::stream::Message, Answered, HEADER_LENGTH, value::from_json};
+use super::{super::stream::Message, Answered, value::from_json};
+use crate::proto::HEADER_LENGTH;
 use workload::{
     event::{Code, Received, Response, Series},
     sequence::Step,
@@ -61,7 +62,7 @@ pub(super) fn message(step: &Step, answered: &Answered) -> Message {
 }
 
 fn response(answered: &Answered) -> Result<Received, String> {
-    let json_bytes = match answered.headers.get(&HEADER_LENGTH) {
+    let json_bytes = match answered.headers.get(HEADER_LENGTH) {
         None => answered.body.len(),
         Some(length) => {
             let length = length.to_str().ok().and_then(|text| text.parse().ok());

@@ -27,12 +27,11 @@ use super::{
     template::RequestTemplate,
     tls::tls_failure,
 };
+use crate::proto::HEADER_LENGTH;
 use workload::{scenario::Compression, sequence::Step};
 
 /// The most bytes of an answer, as it comes and taken apart, where the target says nothing else; more are not read.
 const BODY_MAX: usize = 16 << 20;
-/// How many bytes of a request or an answer are JSON, where bytes of tensors follow.
-pub(crate) static HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
 static BYTES_AND_JSON: HeaderValue = HeaderValue::from_static("application/octet-stream");
 static JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// A server may close a connection that has carried nothing for so long, whatever is on its way to it.
@@ -143,7 +142,7 @@ impl Connections {
         let compression = if is_inference { self.access().terms.compression } else { Compression::None };
         let mut request = Request::builder().method(method).uri(at).header(HOST, &self.host);
         request = match json_bytes {
-            Some(bytes) => request.header(CONTENT_TYPE, &BYTES_AND_JSON).header(&HEADER_LENGTH, bytes),
+            Some(bytes) => request.header(CONTENT_TYPE, &BYTES_AND_JSON).header(HEADER_LENGTH, bytes),
             None if bytes.is_empty() => request,
             None => request.header(CONTENT_TYPE, &JSON),
         };

@@ -70,7 +70,7 @@ async fn server_that_keeps(
                     };
                     let body =
                         compression::decompress(of(&encoding), body, BODY_MAX).expect("a body").expect("a small one");
-                    let length = head.headers.get(&HEADER_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+                    let length = head.headers.get(HEADER_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
                     let (json, bytes) = body.split_at(length.unwrap_or(body.len()));
                     let json = serde_json::from_slice(json).unwrap_or(Value::Null);
                     let (method, path) = (head.method, head.uri.path().to_owned());
@@ -80,7 +80,7 @@ async fn server_that_keeps(
                     let _ = asked.send(its).await;
                     let mut response = Response::builder().status(status);
                     if let Some(length) = length {
-                        response = response.header(&HEADER_LENGTH, length);
+                        response = response.header(HEADER_LENGTH, length);
                     }
                     if let Some(name) = &accepts {
                         response = response.header(CONTENT_ENCODING, name);
