@@ -23,7 +23,7 @@ const DRAWN: &str = "\
 N|MIN..MAX is a number, or a range from which each connection draws one; latency is drawn for each piece. Byte \
 counts add up both directions. Without options the proxy passes everything on unchanged.
 
-With --mutate the proxy changes what passes; docs/MUTATIONS.md has what each change shows.
+With --mutate the proxy changes messages; docs/MUTATIONS.md has what each change shows.
 
 With --record the proxy also writes the requests of sequences to FILE: inputs, flags, times, and numbers in place of \
 correlation IDs. The file has no headers. Its inputs may be private. docs/RECORDING.md describes the file.

@@ -48,7 +48,7 @@ pub struct SearchArgs {
     /// Draw no runs with these patterns, such as cancel-restart,reset: leave out what meets known bugs
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', value_parser = pattern)]
     pub without: Vec<Pattern>,
-    /// Load the model anew in some runs; a server that is no simulated one has to load models when it is asked to
+    /// Load the model anew in some runs; a real server has to let clients load models
     #[arg(long)]
     pub reloads: bool,
     /// Go on from what FILE has learnt, if it is there, and write what is learnt to FILE

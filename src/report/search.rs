@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Summary, counted,
     json::{Document as RunDocument, Stamp, document_to_json},
+    simulation::with_violations,
 };
 use crate::search::Estimate;
 use oracle::ViolationKind;
@@ -188,10 +189,7 @@ impl SearchResult {
             None => "no run was valid",
         };
         match self.exit_code() {
-            1 => {
-                let have = if *violating == 1 { "has" } else { "have" };
-                writeln!(out, "INVALID: {violating} of {runs} {have} violations; {reached}")
-            }
+            1 => writeln!(out, "INVALID: {}; {reached}", with_violations(*violating, &runs)),
             0 => writeln!(out, "VALID: {runs}, no violation{little}; {reached}"),
             _ => writeln!(out, "UNKNOWN: {why}; {runs} had no violation{little}; {reached}"),
         }

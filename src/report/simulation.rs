@@ -173,10 +173,11 @@ impl SimulationResult {
 
     /// Writes the verdict.
     pub(crate) fn write_verdict(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        let seeds = self.scenarios.iter().map(|scenario| scenario.seeds).sum();
+        let seeds: u64 = self.scenarios.iter().map(|scenario| scenario.seeds).sum();
         let (simulated, violating) = (counted(seeds, "run"), self.violating());
         match self.exit_code() {
-            1 => writeln!(out, "INVALID: {violating} of {simulated} have violations"),
+            1 => writeln!(out, "INVALID: {}", with_violations(violating, &simulated)),
+            3 if seeds == 0 => writeln!(out, "UNKNOWN: interrupted before a run was over"),
             3 => writeln!(out, "UNKNOWN: interrupted; {simulated} had no violation"),
             _ => writeln!(out, "VALID: {simulated}, no violation"),
         }
@@ -203,6 +204,11 @@ impl SimulationResult {
     }
 }
 
+/// How many of these runs have violations.
+pub(super) fn with_violations(violating: u64, runs: &str) -> String {
+    format!("{violating} of {runs} {} violations", if violating == 1 { "has" } else { "have" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,7 +232,10 @@ mod tests {
         let interrupted = of(vec![scenario(vec![])], true);
         assert_eq!(text(&interrupted), "UNKNOWN: interrupted; 10 runs had no violation\n");
         assert_eq!(interrupted.exit_code(), 3);
+        assert_eq!(text(&of(Vec::new(), true)), "UNKNOWN: interrupted before a run was over\n");
         // What was found counts for more than what was not done.
+        let one = SimulatedScenario { seeds: 1, ..scenario(vec![7]) };
+        assert_eq!(text(&of(vec![one], false)), "INVALID: 1 of 1 run has violations\n");
         let invalid = of(vec![scenario(vec![]), scenario(vec![7, 9])], true);
         assert_eq!(text(&invalid), "INVALID: 2 of 20 runs have violations\n");
         assert_eq!((invalid.exit_code(), invalid.first_violating()), (1, Some((1, 7))));

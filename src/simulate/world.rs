@@ -194,7 +194,7 @@ impl<'p> World<'p> {
                 worker
             }
             What::Cut(connection) => {
-                self.cut(connection);
+                self.cut_in_time(connection);
                 None
             }
             What::Deadline(stream) => {

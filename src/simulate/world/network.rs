@@ -4,6 +4,8 @@
 
 use std::{collections::BTreeMap, mem};
 
+use slab::Slab;
+
 use super::{super::nanos, What, World};
 use workload::{
     conversation::Connection as Over,
@@ -25,7 +27,7 @@ pub(super) enum To {
 /// The connections that faulty networks carry.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    all: Vec<Connection>,
+    all: Slab<Connection>,
     /// Those that are there for further streams: of a worker, or of one of its contexts.
     there: BTreeMap<(u32, Option<u32>), usize>,
 }
@@ -40,6 +42,8 @@ struct Connection {
     passed: u64,
     cut: Option<u64>,
     hole: Hole,
+    /// Whether a time at which it is cut is still to come.
+    is_to_be_cut: bool,
     /// When each direction has room for the next message.
     free: [Nanos; 2],
     is_taken: bool,
@@ -85,17 +89,18 @@ impl World<'_> {
             bytes: draw(&hole.after_bytes),
             lasts: draw(&hole.for_ms).map(|ms| (ms * MS).min(nanos(BLACK_HOLE_MAX))),
         });
-        let connection = self.connections.all.len();
-        self.connections.all.push(Connection {
+        let cut_after = cut.and_then(|(ms, _)| ms);
+        let connection = self.connections.all.insert(Connection {
             worker,
             streams: Vec::new(),
             passed: 0,
             cut: cut.and_then(|(_, bytes)| bytes),
             hole: hole.unwrap_or(Hole { at: None, bytes: None, lasts: None }),
+            is_to_be_cut: cut_after.is_some(),
             free: [0; 2],
             is_taken: false,
         });
-        if let Some(after_ms) = cut.and_then(|(ms, _)| ms) {
+        if let Some(after_ms) = cut_after {
             self.schedule(self.now + after_ms * MS, What::Cut(connection));
         }
         connection
@@ -109,9 +114,18 @@ impl World<'_> {
         }
     }
 
-    /// A stream is over.
+    /// A connection does not carry a stream any more.
     pub(super) fn carries_no_more(&mut self, connection: usize, stream: usize) {
         self.connections.all[connection].streams.retain(|other| *other != stream);
+        self.forget_if_unused(connection);
+    }
+
+    fn forget_if_unused(&mut self, connection: usize) {
+        let Connections { all, there } = &mut self.connections;
+        let is_unused = |its: &Connection| its.streams.is_empty() && !its.is_to_be_cut;
+        if all.get(connection).is_some_and(is_unused) && there.values().all(|other| *other != connection) {
+            all.remove(connection);
+        }
     }
 
     /// When a message arrives that is given to a connection now and would arrive at this time; not at all where it is swallowed.
@@ -154,16 +168,26 @@ impl World<'_> {
 
     /// The server ends its connections: each new stream has another one.
     pub(super) fn forget_connections(&mut self) {
-        self.connections.there.clear();
+        for connection in mem::take(&mut self.connections.there).into_values() {
+            self.forget_if_unused(connection);
+        }
+    }
+
+    /// The time has come at which the network cuts a connection.
+    pub(super) fn cut_in_time(&mut self, connection: usize) {
+        self.connections.all[connection].is_to_be_cut = false;
+        self.cut(connection);
+        self.forget_if_unused(connection);
     }
 
     /// The network takes a connection: the server sees what its client sees.
-    pub(super) fn cut(&mut self, connection: usize) {
+    fn cut(&mut self, connection: usize) {
         self.connections.there.retain(|_, its| *its != connection);
         let its = &mut self.connections.all[connection];
-        its.is_taken = true;
-        for stream in mem::take(&mut its.streams) {
-            self.taken(stream);
+        if !mem::replace(&mut its.is_taken, true) {
+            for stream in its.streams.clone() {
+                self.taken(stream);
+            }
         }
     }
 

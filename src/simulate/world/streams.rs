@@ -368,7 +368,9 @@ impl World<'_> {
     pub(super) fn taken(&mut self, stream: usize) {
         let its = &mut self.streams[stream];
         if !its.by.is_stream() && !its.is_calling {
-            its.connection = None;
+            if let Some(connection) = its.connection.take() {
+                self.carries_no_more(connection, stream);
+            }
             return;
         }
         its.end = End::ByNetwork;
