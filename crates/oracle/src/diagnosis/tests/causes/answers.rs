@@ -233,6 +233,13 @@ fn nobody_is_answered_any_more() {
     cut.send(1, 0, &B).tell(1, EventKind::Cut(Cut::ByClient)).wait(10).send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]);
     cut.wait(1000).open(1);
     assert_eq!(hang(&cut)[0], ServerHang);
+    // The last call follows one whose deadline passed, and streams are served.
+    let mut dead = Tale::default();
+    let call = || EventKind::Opened(Connection::Own, Transport::GrpcUnary);
+    dead.tell(2, call()).send_part(2, 0, 0, 4, &A[..1]).tell(2, EventKind::Cut(Cut::Deadline));
+    dead.tell(2, call()).send_part(2, 0, 1, 4, &A[1..2]).open(1);
+    dead.send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(1000).open(3);
+    assert_eq!(hang(&dead)[0], CallsDead);
     assert_eq!(hang(&Tale::default()), [ServerHang]);
 }
 
