@@ -3,7 +3,7 @@
 mod absences;
 mod after;
 mod alarm;
-mod arrivals;
+pub(crate) mod arrivals;
 mod before;
 pub(crate) mod context;
 mod disturbance;

@@ -1,6 +1,7 @@
 //! Runs in virtual time: plans, clients and oracle as in a run, and the scheduler and the models of the reference server, without
 //! sockets and threads. The same seed gives the same run to the byte.
 
+mod arrivals;
 mod client;
 mod phases;
 mod slots;
@@ -20,6 +21,7 @@ use std::{
 
 pub(crate) use self::world::{flawed, on_the_wire};
 use self::{
+    arrivals::dispatch,
     client::Client,
     phases::conduct,
     world::{Concerns, Concluded, World},
@@ -33,7 +35,7 @@ use crate::{
         slots::{Aftermath, Terms, free_ids},
     },
     recorder::Tally,
-    run::{End, Origin, Setup, iterations::Iterations},
+    run::{Arrived, End, Origin, Setup, iterations::Iterations},
 };
 use oracle::history::Entry;
 use reference::{
@@ -97,6 +99,8 @@ pub struct Held {
     pub committed: Vec<Committed>,
     /// The transitions of the server that followed each other in it, where they were wanted.
     pub pairs: BTreeSet<Pair>,
+    /// What became of iterations that begin at a rate, by population.
+    pub(crate) arrived: Vec<Arrived>,
     /// All that happened, where that was to be kept.
     pub(crate) entries: Vec<Entry>,
     /// How much of that there was no room for.
@@ -109,14 +113,11 @@ impl Plan {
     /// # Errors
     /// Why it cannot be, in one line.
     pub fn new(mut scenario: Scenario, setup: ServerSetup) -> Result<Self, String> {
-        if let Some(why) = cannot_be_simulated(&scenario) {
-            return Err(why);
-        }
         Self::check_faults(&setup.fault)?;
         let server = Blueprint::new(&scenario.target.model, setup.clone())?;
         let actions = scenario.phases.iter().filter_map(|phase| phase.server).filter(|action| action.loads());
         let configuration = Configuration::of(server.configuration().clone());
-        let loaded = |action| Ok((action, server.configured(configuration.as_loaded_by(action).into_inner())?));
+        let loaded = |action| Ok((action, server.configured(&configuration.as_loaded_by(action).into_inner())?));
         let loads = actions.map(loaded).collect::<Result<_, String>>()?;
         let faults = setup.fault.clone();
         // What is known of the model is what a run would find out, from a server that is asked over a simulated network.
@@ -153,8 +154,8 @@ impl Plan {
     pub fn check_faults(faults: &[Planted]) -> Result<(), String> {
         let Some(planted) = faults.iter().find(|planted| !Simulated::commits(planted.fault)) else { return Ok(()) };
         Err(format!(
-            "the fault '{}' is none of the scheduler, the control tensors or the models, which alone are simulated: plant it \
-             in a run (--embedded)",
+            "the fault '{}' is not simulated: plant it in a run (--embedded), or choose one of the scheduler, the control \
+             tensors or the models (sequence-stress faults)",
             planted.fault
         ))
     }
@@ -198,6 +199,9 @@ impl Plan {
         let unknown = || "the run was simulated".to_owned();
         let result = &mut checked.result;
         (result.end, result.elapsed, result.iterations) = (End::Known, held.took, held.iterations);
+        // The entries do not tell when another model was loaded.
+        result.tally.reached = held.tally.reached;
+        result.arrived.clone_from(&held.arrived);
         result.accounting = Accounting::NotCheckable { why: unknown() };
         result.pending = PendingRequests::NotChecked { why: unknown() };
         result.slots = held.slots.clone();
@@ -230,14 +234,17 @@ impl Plan {
         let clients = (0..self.scenario.workers()).map(client).map(Some);
         let conductor =
             (!self.scenario.phases.is_empty()).then(|| -> Doing<'_> { Box::pin(conduct(Rc::clone(&world))) });
-        if conductor.is_some() {
-            world.borrow_mut().wake_helper();
-        }
-        run(clients.chain([conductor]), &world, stopped);
+        world.borrow_mut().wake_all();
+        let dispatchers = (0..self.scenario.populations.len()).map(|population| {
+            let is_paced = world.borrow().crews[population].is_some();
+            is_paced.then(|| -> Doing<'_> { Box::pin(dispatch(Rc::clone(&world), population)) })
+        });
+        run(clients.chain([conductor]).chain(dispatchers), &world, stopped);
         // What the count of the slots has the server do is none of the run's.
-        let (requests, iterations, took, pairs) = {
+        let (requests, iterations, took, pairs, arrived) = {
             let world = world.borrow();
-            (world.requests_sent, world.iterations, Duration::from_nanos(world.now), world.pairs())
+            let took = Duration::from_nanos(world.now);
+            (world.requests_sent, world.iterations, took, world.pairs(), world.arrived().collect())
         };
         world.borrow_mut().put_back();
         let slots = self.count_slots(&world, took, stopped);
@@ -249,7 +256,7 @@ impl Plan {
         if let Some(violation) = slots.violation(nanos(took)) {
             tally.violation(violation.kind);
         }
-        Some(Held { tally, requests, iterations, took, slots, committed, pairs, entries, left_out })
+        Some(Held { tally, requests, iterations, took, slots, committed, pairs, arrived, entries, left_out })
     }
 
     fn count_slots(&self, world: &Rc<RefCell<World<'_>>>, took: Duration, stopped: &AtomicBool) -> SlotCheck {
@@ -291,21 +298,6 @@ fn run<'p>(clients: impl Iterator<Item = Option<Doing<'p>>>, world: &RefCell<Wor
             left -= 1;
         }
     }
-}
-
-/// What of a scenario is not simulated, in one line.
-fn cannot_be_simulated(scenario: &Scenario) -> Option<String> {
-    let populations = || scenario.populations.iter();
-    let what = if scenario.phases.iter().any(|phase| phase.other_model.is_some()) {
-        "loads another model".to_owned()
-    } else if populations().any(|population| population.load.rate.is_some()) {
-        "begins iterations at a rate".to_owned()
-    } else if scenario.has_several_versions() {
-        "sends to several versions of the model".to_owned()
-    } else {
-        return None;
-    };
-    Some(format!("the scenario cannot be simulated, because it {what}: hold it as a run (--embedded)"))
 }
 
 fn nanos(time: Duration) -> Nanos {

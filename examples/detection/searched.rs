@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use reference::{Fault, Planted, ServerSetup, When, simulated::Simulated};
 use sequence_stress::{
     search::{Recipe, Search, Terms},
-    simulate::Plan,
+    simulate::{Held, Plan},
 };
 use workload::{
     scenario::{BUILTIN, Overrides, Scenario, Source},
@@ -20,7 +20,7 @@ const SHARE: f64 = 0.000_1;
 const REQUESTS_MAX: u64 = 1_000_000;
 
 /// Who looks for a fault.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     /// A search that learns.
     Search,
@@ -41,36 +41,56 @@ pub(crate) fn table(only: &str, searches: u64, at_a_time: usize) -> String {
         .collect();
     let found = for_each(&tried, at_a_time, |(fault, way, seed)| {
         let planted = Planted { fault: *fault, when: When::Probability(SHARE) };
-        let requests = if *way == Way::Suite { by_suite(planted, *seed) } else { by_search(planted, *seed, *way) };
-        eprintln!("{fault} {} {seed}: {requests:?}", *way as u8);
-        requests
+        let outcome = if *way == Way::Suite { by_suite(planted, *seed) } else { by_search(planted, *seed, *way) };
+        eprintln!("{fault} {way:?} {seed}: {outcome:?}");
+        outcome
     });
+    let searches = usize::try_from(searches).expect("few");
     let mut out = String::from("| fault | search | draws | suite |\n|---|---|---|---|\n");
-    for (of_fault, tried) in found
-        .chunks(3 * usize::try_from(searches).expect("few"))
-        .zip(tried.chunks(3 * usize::try_from(searches).expect("few")))
-    {
-        let cells: Vec<_> = of_fault.chunks(usize::try_from(searches).expect("few")).map(median).collect();
+    for (of_fault, tried) in found.chunks(3 * searches).zip(tried.chunks(3 * searches)) {
+        let cells: Vec<_> = of_fault.chunks(searches).map(cell).collect();
         writeln!(out, "| `{}` | {} |", tried[0].0, cells.join(" | ")).expect("a String");
     }
     out
 }
 
-/// The median, and how many searches came to nothing.
-fn median(requests: &[Option<u64>]) -> String {
-    let mut all: Vec<_> = requests.iter().map(|requests| requests.unwrap_or(u64::MAX)).collect();
-    all.sort_unstable();
-    let found = requests.iter().flatten().count();
-    match all[all.len() / 2] {
-        u64::MAX => format!("over {REQUESTS_MAX} ({found} of {} found it)", all.len()),
-        median if found < all.len() => format!("{median} ({found} of {} found it)", all.len()),
-        median => median.to_string(),
+/// What became of a search.
+#[derive(Clone, Copy, Debug, Default)]
+struct Outcome {
+    /// Requests until the first violation, or until it was given up.
+    requests: u64,
+    /// How often the fault was committed in them.
+    committed: u64,
+    is_found: bool,
+}
+
+impl Outcome {
+    /// Takes in one more run, and says whether the search is over.
+    fn take(&mut self, held: &Held) -> bool {
+        self.requests += held.requests;
+        self.committed += held.committed.iter().map(|fault| fault.times).sum::<u64>();
+        self.is_found = !held.tally.violations.is_empty();
+        self.is_found || self.requests > REQUESTS_MAX
     }
 }
 
-fn by_search(planted: Planted, seed: u64, way: Way) -> Option<u64> {
+/// The median of the requests, how many searches found it if not all did, and how often the fault was committed in all of them.
+fn cell(outcomes: &[Outcome]) -> String {
+    let mut all: Vec<_> = outcomes.iter().map(|its| if its.is_found { its.requests } else { u64::MAX }).collect();
+    all.sort_unstable();
+    let median = match all[all.len() / 2] {
+        u64::MAX => format!("over {REQUESTS_MAX}"),
+        median => median.to_string(),
+    };
+    let found = outcomes.iter().filter(|its| its.is_found).count();
+    let of = if found < all.len() { format!(" ({found} of {})", all.len()) } else { String::new() };
+    let committed: u64 = outcomes.iter().map(|its| its.committed).sum();
+    format!("{median}{of}, {committed}×")
+}
+
+fn by_search(planted: Planted, seed: u64, way: Way) -> Outcome {
     let mut search = Search::new(Seed(seed), Terms::default());
-    let mut requests = 0;
+    let mut outcome = Outcome::default();
     for run in 0.. {
         let recipe = if way == Way::Search {
             search.draw()
@@ -80,19 +100,15 @@ fn by_search(planted: Planted, seed: u64, way: Way) -> Option<u64> {
         let Ok(scenario) = recipe.scenario() else { continue };
         let Ok(plan) = Plan::new(scenario, recipe.server(vec![planted])) else { continue };
         let held = plan.watched().hold(Seed(seed * 1_000_003 + run));
-        requests += held.requests;
-        if !held.tally.violations.is_empty() {
-            return Some(requests);
-        }
-        if requests > REQUESTS_MAX {
+        if outcome.take(&held) {
             break;
         }
         search.learn(recipe, &held.pairs);
     }
-    None
+    outcome
 }
 
-fn by_suite(planted: Planted, first: u64) -> Option<u64> {
+fn by_suite(planted: Planted, first: u64) -> Outcome {
     let plans: Vec<_> = BUILTIN
         .iter()
         .filter(|builtin| builtin.in_suite)
@@ -102,18 +118,13 @@ fn by_suite(planted: Planted, first: u64) -> Option<u64> {
             Plan::new(scenario, ServerSetup { fault: vec![planted], ..ServerSetup::default() }).ok()
         })
         .collect();
-    let mut requests = 0;
+    let mut outcome = Outcome::default();
     for round in 0.. {
         for plan in &plans {
-            let held = plan.hold(Seed(first * 1_000_003 + round));
-            requests += held.requests;
-            if !held.tally.violations.is_empty() {
-                return Some(requests);
-            }
-            if requests > REQUESTS_MAX {
-                return None;
+            if outcome.take(&plan.hold(Seed(first * 1_000_003 + round))) {
+                return outcome;
             }
         }
     }
-    None
+    outcome
 }

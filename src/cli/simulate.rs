@@ -38,7 +38,7 @@ pub struct SimulateArgs {
     /// Built-in scenario or TOML file; repeatable [default: l0-sequence-stress]
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "suite")]
     pub scenario: Vec<PathBuf>,
-    /// Simulate each scenario of the suite that can be simulated
+    /// Simulate each scenario of the suite
     #[arg(long)]
     pub suite: bool,
     /// Seeds, such as 1..100000; one run for each seed of each scenario
@@ -120,12 +120,9 @@ impl SimulateArgs {
     /// # Errors
     /// What does not go together, in one line.
     pub(crate) fn check_server(&self, model: &str) -> Result<Vec<String>, String> {
-        let ServerArgs { versions, like, grpc_max_connection_age, .. } = &self.server;
-        let without_effect = [
-            ("--versions", versions.is_some()),
-            ("--like", like.is_some()),
-            ("--grpc-max-connection-age", grpc_max_connection_age.is_some()),
-        ];
+        let ServerArgs { like, grpc_max_connection_age, .. } = &self.server;
+        let without_effect =
+            [("--like", like.is_some()), ("--grpc-max-connection-age", grpc_max_connection_age.is_some())];
         if let Some((flag, _)) = without_effect.into_iter().find(|(_, is_given)| *is_given) {
             return Err(format!(
                 "{flag} is for a server with sockets, and a simulation has none: leave it out, or hold a run (--embedded)"

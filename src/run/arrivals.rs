@@ -61,7 +61,7 @@ impl Arrived {
 
 /// The iterations of a population that are still to come, for all threads.
 #[derive(Debug)]
-pub(super) struct Arrivals {
+pub(crate) struct Arrivals {
     schedule: Mutex<Schedule>,
     /// How many workers there are for them.
     workers: u32,
@@ -76,7 +76,7 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     /// Those of each population in turn; none where iterations follow one another.
-    pub(super) fn of(setup: &Setup) -> Vec<Option<Self>> {
+    pub(crate) fn of(setup: &Setup) -> Vec<Option<Self>> {
         let Setup { scenario, seed, share, .. } = setup;
         let of = |(index, (population, workers)): (u32, (&Population, u32))| {
             Some(Self {
@@ -94,7 +94,7 @@ impl Arrivals {
     }
 
     /// When the next iteration is due, since the load began, which was this long ago; none where there are no more.
-    fn next(&self, elapsed: Duration) -> Option<Nanos> {
+    pub(crate) fn next(&self, elapsed: Duration) -> Option<Nanos> {
         if self.end.is_some_and(|end| elapsed >= end) {
             return None;
         }
@@ -106,15 +106,21 @@ impl Arrivals {
         self.most_at_a_time.load(Relaxed)
     }
 
-    fn begin(&self, is_late: bool) {
+    /// An iteration begins.
+    pub(crate) fn begin(&self, is_late: bool) {
         self.begun.fetch_add(1, Relaxed);
         self.begun_late.fetch_add(u64::from(is_late), Relaxed);
         let under_way = self.under_way.fetch_add(1, Relaxed) + 1;
         self.most_at_a_time.fetch_max(under_way, Relaxed);
     }
 
+    /// An iteration is over.
+    pub(crate) fn end(&self) {
+        self.under_way.fetch_sub(1, Relaxed);
+    }
+
     /// What became of them, where the load began so long ago.
-    pub(super) fn arrived(&self, population: &Population, elapsed: Duration) -> Arrived {
+    pub(crate) fn arrived(&self, population: &Population, elapsed: Duration) -> Arrived {
         let schedule = self.schedule.lock().expect("no thread fails while it has it").clone();
         let until = elapsed.min(Duration::from_nanos(self.stopped_at.load(Relaxed)));
         Arrived {
@@ -217,7 +223,7 @@ impl Dispatcher {
                 let mut worker = worker;
                 worker.hold_one(due).await;
                 if let Some(arrivals) = &shared.arrivals[population] {
-                    arrivals.under_way.fetch_sub(1, Relaxed);
+                    arrivals.end();
                 }
                 worker
             }));

@@ -32,6 +32,7 @@ use workload::{
     scenario::Scenario,
     seed::Seed,
     sequence::{RequestId, Special, Step},
+    version::ModelVersion,
 };
 
 /// How far apart in time entries may be that stand side by side: each thread writes its own.
@@ -107,7 +108,9 @@ impl Retraced {
                     server.submit_message(self.requests, flawed(scenario, model, step), cancelled, now);
                 } else {
                     let id = on_the_wire(entry.correlation_id, scenario.id_form(entry.context.worker));
-                    server.submit(submitted(self.requests, step, &id, cancelled), now, Duration::ZERO);
+                    let version = scenario.version_of(entry.context.worker).map(ModelVersion::signed);
+                    let submitted = Submitted { version, ..submitted(self.requests, step, &id, cancelled) };
+                    server.submit(submitted, now, Duration::ZERO);
                 }
             }
             // Of several answers the first.
@@ -138,7 +141,7 @@ impl Retraced {
 
 impl Follower for Retraced {
     fn begin(&mut self, header: &Header) {
-        match server(&header.preflight.model) {
+        match server(&header.preflight.model, &header.scenario.versions()) {
             Ok(server) => {
                 let (scenario, model) = (header.scenario.clone(), header.preflight.model.clone());
                 self.running = Some(Running { server, scenario, model });
@@ -171,6 +174,7 @@ fn pass(server: &mut Simulated, until: Duration) {
 fn submitted<'s>(name: usize, step: &Step, id: &'s SequenceId, cancelled: Arc<AtomicBool>) -> Submitted<'s> {
     Submitted {
         name,
+        version: None,
         id,
         start: step.start,
         end: step.end,
@@ -190,11 +194,11 @@ fn submitted<'s>(name: usize, step: &Step, id: &'s SequenceId, cancelled: Arc<At
 /// # Errors
 /// What is not known of the model, in one line.
 pub(crate) fn can_be_retraced(model: &Model) -> Result<(), String> {
-    server(model).map(drop)
+    server(model, &[]).map(drop)
 }
 
-/// A server whose scheduler is like the one of this model.
-fn server(model: &Model) -> Result<Simulated, String> {
+/// A server whose scheduler is like the one of this model, which has these versions.
+fn server(model: &Model, versions: &[Option<ModelVersion>]) -> Result<Simulated, String> {
     let unknown = |what| format!("the {what} of model '{}' is not known", model.name);
     let all = model.slots.ok_or_else(|| unknown("number of slots"))?;
     // Where nothing is known of instances there is one.
@@ -214,7 +218,8 @@ fn server(model: &Model) -> Result<Simulated, String> {
         execution_time: model.execution,
         ..ServerSetup::default()
     };
-    let mut server = Blueprint::new(name, setup)?.serve(&[], Seed(0), &["OUTPUT"]);
+    let versions = versions.iter().flatten().map(|version| version.signed()).collect();
+    let mut server = Blueprint::new(name, setup)?.with_versions(versions)?.serve(&[], Seed(0), &["OUTPUT"]);
     server.watch();
     Ok(server)
 }

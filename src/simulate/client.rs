@@ -1,8 +1,17 @@
 //! A worker of a simulation: it holds its iterations as a run's worker does, and its streams are those of the simulated network.
 
-use std::{cell::RefCell, collections::BTreeSet, future::poll_fn, mem, rc::Rc, task::Poll, time::Duration};
+use std::{
+    cell::{RefCell, RefMut},
+    collections::BTreeSet,
+    future::poll_fn,
+    mem,
+    rc::Rc,
+    task::Poll,
+    time::Duration,
+};
 
 use super::{
+    arrivals::{Crew, Given},
     nanos,
     world::{Message, World},
 };
@@ -13,7 +22,7 @@ use crate::run::{
 use oracle::Ruling;
 use workload::{
     conversation::{Connection, Conversation, Lane, Transport},
-    event::{ContextId, Cut, EventKind, Nanos, Received},
+    event::{ContextId, Cut, Due, EventKind, Nanos, Received},
     scenario::Population,
     sequence::{RequestId, Step},
 };
@@ -72,18 +81,17 @@ impl<'p> Client<'p> {
 
     /// Holds its iterations until there are no more.
     pub(super) async fn run(mut self) {
-        let phase = self.world.borrow().plan.scenario.phase_of(self.worker);
-        let mut began = 0;
-        if let Some(phase) = phase {
-            began = loop {
-                let its = self.world.borrow().phases.begun(phase);
-                match its {
-                    Some(began) => break began,
-                    None => self.wait(None).await,
-                }
-            };
+        let (phase, crew) = {
+            let world = self.world.borrow();
+            let scenario = &world.plan.scenario;
+            let crew = scenario.place_of_population(self.worker);
+            (scenario.phase_of(self.worker), Some(crew).filter(|crew| world.crews[*crew].is_some()))
+        };
+        let began = phase_begins(&self.world, self.worker, phase).await;
+        match crew {
+            Some(crew) => self.hold_given(crew).await,
+            None => self.hold_all(began).await,
         }
-        self.hold_all(began).await;
         for driver in &mut self.drivers {
             driver.close_all().await;
         }
@@ -106,11 +114,35 @@ impl<'p> Client<'p> {
             while self.world.borrow().now < due {
                 self.wait(Some(due)).await;
             }
-            self.hold(iteration, sequences).await;
+            self.hold(iteration, sequences, None).await;
         }
     }
 
-    async fn hold(&mut self, iteration: Conversation, sequences: u32) {
+    /// Holds the iterations that it is given, each of which was due at a time of its own.
+    async fn hold_given(&mut self, population: usize) {
+        loop {
+            let given = self.crew(population).next(self.worker);
+            match given {
+                Given::Iteration(due) => {
+                    // When there are no more is for the schedule to say.
+                    if let Some((iteration, sequences)) = self.iterations.next(Duration::ZERO) {
+                        self.hold(iteration, sequences, Some(due)).await;
+                    }
+                    self.crew(population).ends(self.worker);
+                    let world = &mut *self.world.borrow_mut();
+                    world.wake(world.dispatcher(population), world.now);
+                }
+                Given::Nothing => self.wait(None).await,
+                Given::Over => return,
+            }
+        }
+    }
+
+    fn crew(&self, population: usize) -> RefMut<'_, Crew> {
+        RefMut::map(self.world.borrow_mut(), |world| world.crews[population].as_mut().expect("it has a rate"))
+    }
+
+    async fn hold(&mut self, iteration: Conversation, sequences: u32, due: Option<Due>) {
         let own = iteration.context as usize;
         let others = iteration.others();
         if !others.is_empty() {
@@ -122,7 +154,7 @@ impl<'p> Client<'p> {
         }
         let driver = &mut self.drivers[own];
         driver.others = others;
-        driver.context.begin(iteration.pattern, iteration.acts, self.sequences_begun, None);
+        driver.context.begin(iteration.pattern, iteration.acts, self.sequences_begun, due);
         self.sequences_begun += sequences;
         // After a cut the rest of the iteration is left out: its ID is in doubt, and the next iteration begins with a new stream.
         let is_suspicious = matches!(driver.converse().await, Ok(true));
@@ -134,6 +166,18 @@ impl<'p> Client<'p> {
             self.drivers[other as usize].heeded = heeded;
         }
         self.world.borrow_mut().iterations += 1;
+    }
+}
+
+/// Waits until a phase begins, and says when it did; where there is none, the run began at 0.
+pub(super) async fn phase_begins(world: &Shared<'_>, worker: u32, phase: Option<usize>) -> Nanos {
+    let Some(phase) = phase else { return 0 };
+    loop {
+        let begun = world.borrow().phases.begun(phase);
+        match begun {
+            Some(at) => return at,
+            None => wait(world, worker, None).await,
+        }
     }
 }
 

@@ -62,7 +62,13 @@ pub(super) async fn conduct(world: Shared<'_>) {
             world.wake_all();
         }
         while !world.borrow().phases.is_over(index) {
-            wait(&world, conductor, None).await;
+            if phase.other_model.is_none() {
+                wait(&world, conductor, None).await;
+                continue;
+            }
+            let takes = world.borrow_mut().loads_in();
+            rest(&world, takes).await;
+            world.borrow_mut().another_is_loaded();
         }
     }
 }

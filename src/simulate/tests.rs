@@ -14,7 +14,9 @@ use workload::{
 fn plan(source: &Source, fault: &[&str]) -> Result<Plan, String> {
     let scenario = Scenario::resolve(source, Overrides::default()).expect("a scenario");
     let fault = fault.iter().map(|fault| fault.parse().expect("a fault")).collect();
-    Plan::new(scenario, ServerSetup { fault, ..ServerSetup::default() })
+    // As many versions as the requests name.
+    let versions = u32::try_from(scenario.versions().len()).expect("few");
+    Plan::new(scenario, ServerSetup { fault, versions, ..ServerSetup::default() })
 }
 
 fn scenario(text: &str) -> Source {
@@ -26,19 +28,19 @@ fn explained(plan: &Plan, seed: u64) -> (Checked, Held) {
 }
 
 /// Scenarios that are not in the suite, because some servers cannot run them.
-const BESIDES: [&str; 3] = ["model-management", "stub-killed", "grpc-errors"];
+const BESIDES: [&str; 5] = ["model-management", "stub-killed", "grpc-errors", "other-models", "model-versions"];
 
 #[test]
 fn each_scenario_of_the_suite_provokes_what_it_claims() {
     let mut simulated = 0;
     for builtin in BUILTIN.iter().filter(|builtin| builtin.in_suite || BESIDES.contains(&builtin.name)) {
-        let Ok(plan) = plan(&scenario(builtin.text), &[]) else { continue };
+        let plan = plan(&scenario(builtin.text), &[]).unwrap_or_else(|why| panic!("{}: {why}", builtin.name));
         simulated += 1;
         let (Checked { result, .. }, _) = explained(&plan, 1);
         let judged = Judged { scenario: &plan.scenario, result: &result };
         assert_eq!((judged.verdict(), judged.doubts()), (Verdict::Valid, Vec::new()), "{}", builtin.name);
     }
-    assert_eq!(simulated, 28);
+    assert_eq!(simulated, 30);
 }
 
 #[test]
@@ -182,6 +184,73 @@ fn what_is_lost_on_a_network_that_is_clear_is_the_servers_fault() {
 }
 
 #[test]
+fn iterations_begin_at_their_rate_and_late_where_all_workers_have_one() {
+    // Each iteration takes two executions and four ways at the least.
+    let with = |workers: u32, rate: &str| {
+        let text = format!(
+            "load = {{ workers = {workers}, rate = '{rate}', duration_s = 5 }}
+            contexts = {{ common = 4, rare = 0, rare_probability = 0 }}
+            patterns.common.valid = 1
+            length = {{ min = 2, max = 2, constant = 2 }}"
+        );
+        plan(&scenario(&text), &[]).expect("a plan").hold_unless(&AtomicBool::new(false), Seed(1), true)
+    };
+    let held = with(8, "100/s").expect("nobody stops it");
+    assert_eq!((held.iterations, held.tally.violations), (500, BTreeMap::new()));
+    let due = |held: &[Entry]| -> Vec<_> {
+        held.iter()
+            .filter_map(|entry| if let EventKind::Due(due) = entry.what { Some((entry.at, due)) } else { None })
+            .collect()
+    };
+    let all = due(&held.entries);
+    let [Arrived { begun, begun_late, not_begun, most_at_a_time, .. }] = held.arrived[..] else {
+        panic!("{:?}", held.arrived)
+    };
+    assert_eq!((all.len(), begun, begun_late, not_begun), (500, 500, 0, 0));
+    assert!((1..=8).contains(&most_at_a_time), "{most_at_a_time}");
+    for (number, (at, due)) in (0..).zip(all) {
+        assert_eq!((at, due.at, due.waited), (due.at, number * 10_000_000, true), "iteration {number}");
+    }
+    // One worker cannot begin one each millisecond.
+    let late = with(1, "1000/s").expect("nobody stops it");
+    assert!((100..5000).contains(&late.iterations), "{}", late.iterations);
+    let arrived = &late.arrived[0];
+    assert_eq!(arrived.begun + arrived.not_begun, 5000, "{arrived:?}");
+    assert_eq!((arrived.begun, arrived.begun_late + 1), (late.iterations, late.iterations), "{arrived:?}");
+    assert!(due(&late.entries).iter().skip(1).all(|(at, due)| !due.waited && *at > due.at));
+}
+
+#[test]
+fn a_load_at_a_rate_waits_for_its_phase_and_a_phase_for_its_load() {
+    let text = "
+        phase = [{ name = 'first', pause_ms = 300 }, { name = 'second' }]
+        population = [
+            { name = 'a', phase = 'first', load = { workers = 2, iterations = 30, rate = '100/s' } },
+            { name = 'b', phase = 'second', load = { workers = 1, iterations = 3 } },
+        ]";
+    let plan = plan(&scenario(text), &[]).expect("a plan");
+    let held = plan.hold_unless(&AtomicBool::new(false), Seed(1), true).expect("nobody stops it");
+    let at = |workers: std::ops::Range<u32>| {
+        held.entries.iter().filter(move |entry| workers.contains(&entry.context.worker)).map(|entry| entry.at)
+    };
+    assert!(at(0..2).min().is_some_and(|first| first >= 300_000_000));
+    assert!(at(0..2).max() <= at(2..3).min(), "{:?} > {:?}", at(0..2).max(), at(2..3).min());
+    assert_eq!((held.iterations, held.tally.violations), (33, BTreeMap::new()));
+}
+
+#[test]
+fn what_other_models_and_versions_do_to_a_sequence_is_found() {
+    for (name, fault) in [("other-models", "load-resets-others"), ("model-versions", "versions-share-sequences")] {
+        let text = BUILTIN.iter().find(|builtin| builtin.name == name).expect("it is built in").text;
+        let with = |fault: &[&str]| plan(&scenario(text), fault).expect("a plan").hold(Seed(1));
+        assert_eq!(with(&[]).tally.violations, BTreeMap::new(), "{name}");
+        let wrong = with(&[fault]);
+        assert!(wrong.committed[0].times > 0, "{fault} was not committed");
+        assert!(!wrong.tally.violations.is_empty(), "{fault} was committed {} times", wrong.committed[0].times);
+    }
+}
+
+#[test]
 fn faults_have_a_seed_of_their_own_where_one_is_given() {
     let with = |fault_seed: Option<u64>| {
         let plan = plan(&scenario("load = { workers = 2, iterations = 20 }"), &["off-by-one:0.05"]).expect("a plan");
@@ -201,12 +270,7 @@ fn a_run_that_somebody_stops_has_no_result() {
 #[test]
 fn what_is_not_simulated_is_told() {
     for (text, why) in [
-        (
-            "phase = [{ name = \"p\", other_model = \"simple_sequence\" }]\npopulation = [{ name = \"a\", phase = \"p\" }]",
-            "loads another model",
-        ),
-        ("population = [{ name = \"a\", version = 1 }, { name = \"b\", version = 2 }]", "several versions"),
-        ("load.rate = \"10/s\"", "at a rate"),
+        ("population = [{ name = \"a\", version = 1 }, { name = \"b\", version = 3 }]", "version 3"),
         ("limits.step_ms = 31536000000", "more than 30"),
     ] {
         let told = plan(&scenario(text), &[]).expect_err(text);

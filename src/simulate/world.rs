@@ -8,7 +8,10 @@ use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, BinaryHeap},
     ops::Range,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64},
+    },
     time::Duration,
 };
 
@@ -22,8 +25,11 @@ use self::{
     network::Connections,
     streams::{Request, Stream},
 };
-use super::{Committed, Plan, nanos, phases::Phases};
-use crate::recorder::{Recorder, Seconds, Tally};
+use super::{Committed, Plan, arrivals::Crew, nanos, phases::Phases};
+use crate::{
+    recorder::{Recorder, Seconds, Tally},
+    run::Arrived,
+};
 use oracle::{Occupancy, Ruling, ViolationKind, history::Entry};
 use reference::{
     simulated::{Answer, SequenceId, Simulated, Submitted},
@@ -38,6 +44,7 @@ use workload::{
     scenario::Scenario,
     seed::Seed,
     sequence::{CorrelationId, IdForm, RequestId, Special, Step, WireId},
+    version::ModelVersion,
 };
 
 /// The most events of a run that are kept, to be explained.
@@ -80,7 +87,10 @@ pub(super) struct World<'p> {
     /// When each worker wakes, at the latest.
     wakes: Vec<Nanos>,
     pub(super) phases: Phases,
+    pub(super) crews: Vec<Option<Crew>>,
     disturbances: Disturbances,
+    /// How often another model was loaded.
+    loads: Arc<AtomicU64>,
     recorder: Recorder,
     /// What the recorder leaves of each second, which nobody wants here.
     seconds: Seconds,
@@ -127,6 +137,7 @@ impl<'p> World<'p> {
         let seconds = Seconds::default();
         let recorder =
             Recorder::of(scenario, preflight.rules(scenario), preflight.limits.threshold, None, seconds.clone());
+        let loads = Arc::default();
         let mut world = Self {
             plan,
             now: 0,
@@ -139,10 +150,12 @@ impl<'p> World<'p> {
             streams: Slab::new(),
             connections: Connections::default(),
             requests: Slab::new(),
-            wakes: vec![Nanos::MAX; workers as usize + 1],
+            wakes: vec![Nanos::MAX; workers as usize + 1 + scenario.populations.len()],
             phases: Phases::new(scenario),
+            crews: Crew::of(scenario, seed),
             disturbances: Disturbances::default(),
-            recorder,
+            recorder: recorder.beside(Arc::clone(&loads)),
+            loads,
             seconds,
             occupancy: preflight.occupancy(scenario).told_within(Duration::ZERO),
             of_all: BTreeMap::new(),
@@ -252,8 +265,22 @@ impl<'p> World<'p> {
         self.plan.scenario.workers()
     }
 
+    /// The number of who begins the iterations of a population, behind that of the helper.
+    pub(super) fn dispatcher(&self, population: usize) -> u32 {
+        self.helper() + 1 + u32::try_from(population).expect("populations are few")
+    }
+
+    /// The version that a worker's requests name; those of the helper name the first.
+    fn version(&self, worker: u32) -> Option<i64> {
+        let scenario = &self.plan.scenario;
+        let is_helper = worker == self.helper();
+        let version = if is_helper { *scenario.versions().first()? } else { scenario.version_of(worker) };
+        version.map(ModelVersion::signed)
+    }
+
     fn submit(&mut self, name: usize, step: &Step, id: usize, cancelled: Arc<AtomicBool>) -> Option<Answer> {
         let model = &self.plan.preflight.model;
+        let version = self.version(step.request.worker);
         let (_, id) = &self.ids[id];
         let now = Duration::from_nanos(self.now);
         if step.flaw().is_some() {
@@ -263,6 +290,7 @@ impl<'p> World<'p> {
         model.shape.spread(step.value).for_each(|part| part.put(&mut data));
         let submitted = Submitted {
             name,
+            version,
             id,
             start: step.start,
             end: step.end,
@@ -292,6 +320,12 @@ impl<'p> World<'p> {
             self.server_wakes = wake;
             self.schedule(wake, What::Server);
         }
+    }
+
+    /// What became of iterations that begin at a rate.
+    pub(super) fn arrived(&self) -> impl Iterator<Item = Arrived> {
+        let crews = self.plan.scenario.populations.iter().zip(&self.crews);
+        crews.filter_map(|(population, crew)| Some(crew.as_ref()?.arrived(population)))
     }
 
     /// What was counted so far.
@@ -341,7 +375,7 @@ fn is_next(wakes: &mut Nanos, at: Nanos) -> bool {
 pub(crate) fn flawed(scenario: &Scenario, model: &Model, step: &Step) -> ModelInferRequest {
     let RequestId { worker, context, .. } = step.request;
     let id = correlation_id(scenario, worker, context).on_the_wire(scenario.id_form(worker));
-    RequestTemplate::of(model, id).flawed(step, &step.request.to_string())
+    RequestTemplate::of(&scenario.model_of(worker, model), id).flawed(step, &step.request.to_string())
 }
 
 /// A correlation ID as the server receives it.

@@ -179,7 +179,7 @@ fn what_cannot_be_searched_with_is_told_in_a_line() {
     let file = folder.path().join("file");
     fs::write(&file, "none").expect("a file");
     for (flags, code, why) in [
-        (&["--simulated", "--fault", "late-response"][..], 2, "'late-response' is none of the scheduler"),
+        (&["--simulated", "--fault", "late-response"][..], 2, "'late-response' is not simulated"),
         (&["--simulated", "localhost:8001"], 2, "so an endpoint has no effect"),
         (&["--simulated", "--instances", "2"], 2, "so --instances has no effect"),
         (&["--simulated", "--inputs", "x"], 2, "so --inputs has no effect"),

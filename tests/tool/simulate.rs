@@ -129,8 +129,8 @@ fn leaked_slots_and_lost_responses_are_found_after_and_during_the_run() {
 #[test]
 fn what_cannot_be_simulated_is_told_in_a_line() {
     for (flags, why) in [
-        (&["--scenario", "other-models"][..], "loads another model"),
-        (&["--scenario", "no-such-scenario"], "no-such-scenario"),
+        (&["--scenario", "no-such-scenario"][..], "no-such-scenario"),
+        (&["--scenario", "model-versions"], "version 2"),
         (&["--fault", "drop-response"], "plant it in a run (--embedded)"),
         (&["--fault", "no-such-fault"], "there is no fault"),
         (&["--seeds", "9..1"], "the first seed is above the last"),
@@ -139,7 +139,6 @@ fn what_cannot_be_simulated_is_told_in_a_line() {
         (&["-m", "bls_sequence_int32"], "made of other models"),
         (&["--suite", "--scenario", "soak"], "cannot be used with"),
         (&["--like", "25.01"], "--like is for a server with sockets"),
-        (&["--versions", "2"], "--versions is for a server with sockets"),
         (&["--grpc-max-connection-age", "1s"], "--grpc-max-connection-age is for a server with sockets"),
         (&["--json", "/no/such/folder/file"], "cannot write the result"),
     ] {

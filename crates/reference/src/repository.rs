@@ -12,7 +12,7 @@ use tonic::{Code, Status};
 use super::{
     fault::{Fault, Faults},
     folder::{Source, served_versions},
-    refusal::no_version,
+    refusal::{no_version, unknown_version},
     scheduler::HoldUntil,
     served::{Asked, Served},
     spec::{Spec, check},
@@ -102,7 +102,7 @@ impl Repository {
                 None if entry.known.contains(&version) => {
                     unknown(Code::Unavailable, &format!("version {version} is not at ready state"))
                 }
-                None => unknown(Code::NotFound, &format!("version {version} is not found")),
+                None => Err(unknown_version(name, version)),
             },
         }
     }
@@ -332,7 +332,7 @@ impl Entry {
 }
 
 /// A version as the real server reads it: what stands behind its digits does not count.
-fn parse_version(version: &str) -> Result<Option<i64>, Status> {
+pub(super) fn parse_version(version: &str) -> Result<Option<i64>, Status> {
     if version.is_empty() {
         return Ok(None);
     }

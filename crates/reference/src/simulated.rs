@@ -1,16 +1,17 @@
 //! A model that is served in virtual time: scheduler, execution and model as they are, without clock, socket and threads.
 
 mod loaded;
+mod version;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
 use tonic::{Code, Status};
 
-use self::loaded::Loaded;
+use self::version::Version;
 pub use super::scheduler::SequenceId;
 use super::{
     Options, Planted, ServerSetup,
@@ -18,14 +19,16 @@ use super::{
     decode::decode,
     execution::{Ticket, Wants},
     fault::{Fault, Faults},
+    folder::served_versions,
     http::http_status,
     misbehaviour::Misbehaviour,
     model::Outputs,
-    refusal::no_version,
+    refusal::unknown_version,
+    repository::parse_version,
     scheduler::{Moment, Request},
     spec::{Files, Spec},
     tensor::{Datatype, Tensor},
-    transitions::{Flags, Pair, Watch},
+    transitions::Pair,
 };
 use wire::proto::{ModelConfig, ModelInferRequest};
 use workload::seed::Seed;
@@ -33,7 +36,8 @@ use workload::seed::Seed;
 /// What a server with one model is like.
 #[derive(Clone, Debug)]
 pub struct Blueprint {
-    spec: Arc<Spec>,
+    /// The versions of the model, the newest last.
+    specs: Vec<Arc<Spec>>,
     fault_hold: Duration,
 }
 
@@ -44,14 +48,8 @@ pub struct Simulated {
     wants: Wants,
     faults: Arc<Faults>,
     misbehaviour: Misbehaviour,
-    /// What becomes of sequences, where somebody wants to know.
-    watch: Option<Watch>,
-    /// The model as it was loaded last.
-    loaded: Loaded,
-    /// Whether it was unloaded since then.
-    is_unloaded: bool,
-    /// The same of before, until their sequences are over.
-    leaving: Vec<Loaded>,
+    /// By number.
+    versions: BTreeMap<i64, Version>,
 }
 
 /// A request that is as it should be.
@@ -59,6 +57,8 @@ pub struct Simulated {
 pub struct Submitted<'s> {
     /// What the caller knows it by.
     pub name: usize,
+    /// The version that it names; none where the server takes the newest.
+    pub version: Option<i64>,
     /// Its correlation ID.
     pub id: &'s SequenceId,
     /// Whether it carries START.
@@ -118,68 +118,88 @@ impl Blueprint {
         let Options { models, fault_hold, .. } = setup.into();
         let config = configs(&models).into_iter().find(|config| config.name == model);
         let config = config.ok_or_else(|| format!("the reference server has no model '{model}'"))?;
-        let spec = Arc::new(Spec::new(config, &Files::new())?);
-        if spec.needs().next().is_some() {
+        let all = (1..=i64::from(models.versions)).collect();
+        let specs = served_versions(&config, &all)?.into_iter().map(|version| specified(config.clone(), version));
+        let specs = specs.collect::<Result<Vec<_>, _>>()?;
+        if specs.iter().any(|spec| spec.needs().next().is_some()) {
             return Err(format!(
                 "model '{model}' is made of other models, and a simulation has one: hold it as a run (--embedded)"
             ));
         }
-        Ok(Self { spec, fault_hold })
+        Ok(Self { specs, fault_hold })
+    }
+
+    fn newest(&self) -> &Arc<Spec> {
+        self.specs.last().expect("a version is served")
+    }
+
+    /// The same with versions of these numbers in place of its own, unless there are none.
+    ///
+    /// # Errors
+    /// When the model cannot be loaded, in one line.
+    pub fn with_versions(self, numbers: BTreeSet<i64>) -> Result<Self, String> {
+        let configuration = self.configuration();
+        let specs = numbers.into_iter().map(|number| specified(configuration.clone(), number));
+        let specs = specs.collect::<Result<Vec<_>, _>>()?;
+        Ok(if specs.is_empty() { self } else { Self { specs, ..self } })
     }
 
     /// The server, which commits these faults when a seed says so. Requests ask for the outputs of these names.
     #[must_use]
     pub fn serve(&self, planted: &[Planted], seed: Seed, asked: &[&str]) -> Simulated {
-        let outputs = self.spec.outputs.iter().enumerate();
+        let outputs = self.newest().outputs.iter().enumerate();
         let wants = Wants::of(outputs.filter(|(_, its)| asked.contains(&&*its.name)).map(|(index, _)| index).collect());
         let mut faults = Faults::new(planted, seed);
         faults.hold = self.fault_hold;
         let faults = Arc::new(faults);
-        Simulated {
-            loaded: Loaded::new(&self.spec, &faults),
-            is_unloaded: false,
-            leaving: Vec::new(),
-            misbehaviour: Misbehaviour::new(Arc::clone(&faults)),
-            watch: None,
-            wants,
-            faults,
-        }
+        let versions = self.specs.iter().map(|spec| (spec.version, Version::new(spec, &faults)));
+        Simulated { versions: versions.collect(), misbehaviour: Misbehaviour::new(Arc::clone(&faults)), wants, faults }
     }
 
     /// How its model is configured.
     pub fn configuration(&self) -> &ModelConfig {
-        &self.spec.config
+        &self.newest().config
     }
 
     /// The server of the same model with this configuration.
     ///
     /// # Errors
     /// When the model cannot be loaded so, in one line.
-    pub fn configured(&self, configuration: ModelConfig) -> Result<Self, String> {
-        let mut spec = Spec::new(configuration, &Files::new())?;
-        spec.version = self.spec.version;
-        Ok(Self { spec: Arc::new(spec), fault_hold: self.fault_hold })
+    pub fn configured(&self, configuration: &ModelConfig) -> Result<Self, String> {
+        let specs = self.specs.iter().map(|spec| specified(configuration.clone(), spec.version));
+        Ok(Self { specs: specs.collect::<Result<_, _>>()?, fault_hold: self.fault_hold })
     }
+}
+
+/// A version of a model.
+fn specified(configuration: ModelConfig, version: i64) -> Result<Arc<Spec>, String> {
+    let mut spec = Spec::new(configuration, &Files::new())?;
+    spec.version = version;
+    Ok(Arc::new(spec))
 }
 
 impl Simulated {
     /// Whether it commits a fault where that is planted: those of scheduler, control tensors and models.
     pub fn commits(fault: Fault) -> bool {
         match fault {
-            Fault::ModelError | Fault::CutIds | Fault::FoldIds | Fault::FoldTexts => true,
+            Fault::ModelError
+            | Fault::CutIds
+            | Fault::FoldIds
+            | Fault::FoldTexts
+            | Fault::LoadResetsOthers
+            | Fault::VersionsShareSequences => true,
             _ => matches!(fault.group(), "state" | "control" | "scheduling"),
         }
     }
 
     /// Notes from now on which transitions follow each other. Each request needs a name of its own until it is answered.
     pub fn watch(&mut self) {
-        self.loaded.scheduler.watch();
-        self.watch = Some(Watch::default());
+        self.versions.values_mut().for_each(Version::watch);
     }
 
     /// The transitions that followed each other since it is watched.
     pub fn pairs(&self) -> BTreeSet<Pair> {
-        self.watch.as_ref().map(Watch::pairs).unwrap_or_default()
+        self.versions.values().flat_map(Version::pairs).collect()
     }
 
     /// How often a planted fault was committed.
@@ -194,8 +214,12 @@ impl Simulated {
 
     /// Takes a request in; its answer where it is rejected at once. Its sequence's idle limit begins `lag` late.
     pub fn submit(&mut self, request: Submitted<'_>, now: Moment, lag: Duration) -> Option<Answer> {
-        let Submitted { name, id, start, end, shape, data, batch_size, timeout, cancelled } = request;
-        let input = &self.loaded.spec.inputs[0];
+        let Submitted { name, version, id, start, end, shape, data, batch_size, timeout, cancelled } = request;
+        let version = match self.version(version) {
+            Ok(version) => version,
+            Err(unknown) => return Some(Err(unknown.into())),
+        };
+        let input = &self.versions[&version].spec().inputs[0];
         let request = Request {
             id: id.clone(),
             start,
@@ -207,14 +231,14 @@ impl Simulated {
             shape: shape.as_slice().into(),
             arrived: Moment::ZERO,
             payload: Ticket {
-                version: self.loaded.spec.version,
+                version,
                 request_id: String::new(),
                 inputs: vec![(Arc::clone(&input.name), Tensor { datatype: input.datatype, shape, data })],
                 wants: self.wants,
                 reply: name,
             },
         };
-        self.enqueue(request, now + lag)
+        self.enqueue(version, request, now + lag)
     }
 
     /// The same of a message as it comes from the wire, which may have any flaw.
@@ -225,112 +249,101 @@ impl Simulated {
         cancelled: Arc<AtomicBool>,
         now: Moment,
     ) -> Option<Answer> {
-        let spec = &self.loaded.spec;
-        let version = spec.version.to_string();
-        if !message.model_version.is_empty() && message.model_version != version {
-            let (model, other) = (&spec.config.name, &message.model_version);
-            let text = format!("Request for unknown model: '{model}' version {other} is not found");
-            return Some(Err(Status::not_found(text).into()));
-        }
-        match decode(message, spec, cancelled, name) {
-            Ok(request) => self.enqueue(request, now),
+        let asked = parse_version(&message.model_version).and_then(|version| self.version(version));
+        let decoded =
+            asked.and_then(|version| Ok((version, decode(message, self.versions[&version].spec(), cancelled, name)?)));
+        match decoded {
+            Ok((version, request)) => self.enqueue(version, request, now),
             Err(status) => Some(Err(status.into())),
         }
     }
 
-    fn enqueue(&mut self, mut request: Request<Ticket<usize>>, now: Moment) -> Option<Answer> {
-        let Loaded { spec, scheduler, .. } = &mut self.loaded;
-        if self.is_unloaded {
-            return Some(Err(no_version(&spec.config.name).into()));
+    /// The number of the version that a request goes to.
+    fn version(&self, asked: Option<i64>) -> Result<i64, Status> {
+        let newest = *self.versions.last_key_value().expect("a version is served").0;
+        match asked {
+            None => Ok(newest),
+            Some(asked) if self.versions.contains_key(&asked) => Ok(asked),
+            Some(asked) => Err(unknown_version(&self.versions[&newest].spec().config.name, asked)),
         }
-        request.end |= spec.is_iterative;
+    }
+
+    fn enqueue(&mut self, version: i64, mut request: Request<Ticket<usize>>, now: Moment) -> Option<Answer> {
         request.id = self.misbehaviour.fold(request.id);
-        let id = request.id.clone();
-        let Some(watch) = &mut self.watch else {
-            let rejected = scheduler.enqueue(request, now).err()?;
-            return Some(Err(rejected.status(&spec.config.name, &id).into()));
-        };
-        let before = watch.before(&id, scheduler);
-        let (name, flags) = (request.payload.reply, Flags::of(request.start, request.end));
-        let cancelled = Arc::clone(&request.cancelled);
-        let queued = scheduler.enqueue(request, now);
-        watch.arrived(before, flags, (name, &id, cancelled), queued);
-        Some(Err(queued.err()?.status(&spec.config.name, &id).into()))
+        let version = self.of_another_version(version, &request).unwrap_or(version);
+        self.versions.get_mut(&version).expect("it is served").enqueue(request, now)
+    }
+
+    /// The version that has a sequence of a step's correlation ID, besides the version that the step is to, where it is planted that the
+    /// step goes there.
+    fn of_another_version(&self, version: i64, request: &Request<Ticket<usize>>) -> Option<i64> {
+        if request.start || !self.faults.has(Fault::VersionsShareSequences) {
+            return None;
+        }
+        let mut others = self.versions.iter().filter(|(other, _)| **other != version);
+        let (other, _) = others.find(|(_, other)| other.is_live(&request.id))?;
+        self.faults.happens(Fault::VersionsShareSequences).then_some(*other)
     }
 
     /// Some requests were cancelled.
     pub fn cancelled(&mut self, now: Moment) {
-        self.loaded.cancelled(now);
-        self.leaving.iter_mut().for_each(|leaving| leaving.cancelled(now));
-        if let Some(watch) = &mut self.watch {
-            watch.cancelled(&self.loaded.scheduler);
-        }
+        self.versions.values_mut().for_each(|version| version.cancelled(now));
     }
 
     /// Loads the model so. What was accepted before is still answered. One that differs in the number of instances alone keeps its sequences.
-    pub fn load(&mut self, Blueprint { spec, .. }: &Blueprint) {
-        if self.is_unloaded || !self.loaded.resize(spec) {
-            self.unload();
-            self.begin(spec);
-        }
-    }
-
-    fn begin(&mut self, spec: &Arc<Spec>) {
-        self.loaded = Loaded::new(spec, &self.faults);
-        self.is_unloaded = false;
-        if self.watch.is_some() {
-            self.loaded.scheduler.watch();
+    pub fn load(&mut self, Blueprint { specs, .. }: &Blueprint) {
+        for spec in specs {
+            self.versions.get_mut(&spec.version).expect("its versions stay").load(spec);
         }
     }
 
     /// Unloads the model: new requests are refused. What was accepted before is still answered.
     pub fn unload(&mut self) {
-        if !std::mem::replace(&mut self.is_unloaded, true) {
-            if let Some(watch) = &mut self.watch {
-                watch.reloaded(&self.loaded.scheduler);
-            }
-            let nothing = Loaded::new(&self.loaded.spec, &self.faults);
-            let mut leaving = std::mem::replace(&mut self.loaded, nothing);
-            leaving.scheduler.stop();
-            self.leaving.push(leaving);
-        }
+        self.versions.values_mut().for_each(Version::unload);
     }
 
     /// Begins anew with the model as it is now: nothing of its sequences is left, and what was under way gets no answer.
     pub fn reload(&mut self) {
-        self.unload();
-        self.leaving.clear();
-        self.begin(&Arc::clone(&self.loaded.spec));
+        self.versions.values_mut().for_each(Version::reload);
+    }
+
+    /// Another model was loaded, which concerns nobody here.
+    pub fn another_is_loaded(&mut self) {
+        for version in self.versions.values_mut().filter(|version| version.is_in_use()) {
+            if self.faults.happens(Fault::LoadResetsOthers) {
+                version.reset_states();
+            }
+        }
     }
 
     /// An instance of the model fails, and is back at once without the states that it kept.
     pub fn fail_an_instance(&mut self) {
-        self.loaded.fail();
+        self.versions.values_mut().for_each(Version::fail);
     }
 
     /// The client of this sequence is gone.
-    pub fn disconnected(&mut self, id: &SequenceId) {
+    pub fn disconnected(&mut self, version: Option<i64>, id: &SequenceId) {
         let id = self.misbehaviour.fold(id.clone());
-        self.loaded.scheduler.disconnected(&id);
+        if let Ok(version) = self.version(version) {
+            self.versions.get_mut(&version).expect("it is served").disconnected(&id);
+        }
     }
 
     /// Does what is due; an execution that begins takes as much longer than the model's as `more` says. Answers come out by name.
     pub fn advance(&mut self, now: Moment, mut more: impl FnMut() -> Duration, answers: &mut Vec<(usize, Answer)>) {
-        for leaving in &mut self.leaving {
-            leaving.advance(now, None, &mut more, answers);
+        for version in self.versions.values_mut() {
+            version.advance(now, &mut more, answers);
         }
-        self.leaving.retain(|leaving| !leaving.is_gone());
-        self.loaded.advance(now, self.watch.as_mut(), &mut more, answers);
     }
 
     /// When something is due.
     pub fn next_wake(&self) -> Option<Moment> {
-        self.leaving.iter().chain([&self.loaded]).filter_map(Loaded::next_wake).min()
+        self.versions.values().filter_map(Version::next_wake).min()
     }
 
     /// Whether a step without START would be accepted.
     pub fn is_live(&self, id: u64) -> bool {
-        self.loaded.scheduler.is_live(&SequenceId::Number(id))
+        self.versions.values().any(|version| version.is_live(&SequenceId::Number(id)))
     }
 }
 

@@ -10,6 +10,13 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct ModelVersion(pub NonZeroU64);
 
+impl ModelVersion {
+    /// As servers count, whose numbers are signed; one that is too large for that is the largest.
+    pub fn signed(self) -> i64 {
+        i64::try_from(self.0.get()).unwrap_or(i64::MAX)
+    }
+}
+
 impl FromStr for ModelVersion {
     type Err = String;
 

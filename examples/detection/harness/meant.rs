@@ -183,6 +183,7 @@ impl Meant {
             candidates: Some(4),
             idle_limit: IDLE_LIMIT,
             execution_time: Duration::from_millis(self.row.execution_ms),
+            versions: u32::try_from(scenario.versions().len()).expect("few"),
             fault: vec![Planted { fault: self.row.fault, when }],
             fault_hold: HOLD,
             ..ServerSetup::default()

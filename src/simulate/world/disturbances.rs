@@ -1,6 +1,6 @@
 //! What is done to the server of a simulated run in its middle.
 
-use std::{ops::Range, time::Duration};
+use std::{ops::Range, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use rand::RngExt as _;
 
@@ -83,6 +83,17 @@ impl World<'_> {
         self.wake_all();
     }
 
+    /// How long a model takes to be loaded.
+    pub(in super::super) fn loads_in(&mut self) -> Duration {
+        Duration::from_nanos(self.random.random_range(LOADS_IN))
+    }
+
+    /// Another model was unloaded and loaded again.
+    pub(in super::super) fn another_is_loaded(&mut self) {
+        self.loads.fetch_add(1, Relaxed);
+        self.server.another_is_loaded();
+    }
+
     /// Has the model be as it was before the run.
     pub(in super::super) fn put_back(&mut self) {
         self.load(&self.plan.server);
@@ -95,7 +106,7 @@ impl World<'_> {
 
     /// Has every worker look what there is to do.
     pub(in super::super) fn wake_all(&mut self) {
-        for worker in 0..=self.helper() {
+        for worker in (0..).take(self.wakes.len()) {
             self.wake(worker, self.now);
         }
     }

@@ -411,8 +411,9 @@ impl World<'_> {
 
     /// What a stream's client began and did not end has none any more.
     fn client_is_gone(&mut self, stream: usize) {
+        let version = self.version(self.streams[stream].context.worker);
         for id in mem::take(&mut self.streams[stream].ids) {
-            self.server.disconnected(&self.ids[id].1);
+            self.server.disconnected(version, &self.ids[id].1);
         }
     }
 
@@ -457,7 +458,7 @@ impl World<'_> {
             Received { id: step.request.to_string(), result: Ok(Response::default()), code: None, outputs: 0 };
         match answer {
             Ok(responses) => {
-                let mut all = responses.into_iter().map(|outputs| self.response(outputs));
+                let mut all = responses.into_iter().map(|outputs| self.response(step.request.worker, outputs));
                 // Where there is none the last message is empty.
                 let first = all.next().unwrap_or_else(|| self.nothing());
                 let series = Series { further: all.collect(), is_unfinished: false, spread: Some(Duration::ZERO) };
@@ -476,8 +477,9 @@ impl World<'_> {
         received
     }
 
-    fn response(&self, outputs: Vec<Output>) -> Response {
+    fn response(&self, worker: u32, outputs: Vec<Output>) -> Response {
         let model = &self.plan.preflight.model;
+        let version = self.version(worker).map(|version| version.to_string());
         let tensor = |Output { name, datatype, shape, data }: Output| Tensor {
             name: name.as_ref().into(),
             datatype: datatype.into(),
@@ -486,7 +488,7 @@ impl World<'_> {
         };
         Response {
             model: model.name.clone(),
-            version: model.version.clone().unwrap_or_default(),
+            version: version.or_else(|| model.version.clone()).unwrap_or_default(),
             outputs: outputs.into_iter().map(tensor).collect(),
             ..Response::default()
         }

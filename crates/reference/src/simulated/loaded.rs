@@ -99,6 +99,13 @@ impl Loaded {
         }
     }
 
+    /// Its instances lose all states before their next execution.
+    pub(super) fn reset_states(&mut self) {
+        let in_all = u32::try_from(self.instances.len()).expect("instances are few");
+        self.instances.clear();
+        self.add_instances(in_all);
+    }
+
     /// Does what is due: see [`super::Simulated::advance`].
     pub(super) fn advance(
         &mut self,

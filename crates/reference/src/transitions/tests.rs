@@ -40,6 +40,7 @@ impl World {
         let cancelled = Arc::<AtomicBool>::default();
         let request = Submitted {
             name: self.sent,
+            version: None,
             id: &SequenceId::Number(id),
             start: flags.contains('S'),
             end: flags.contains('E'),

@@ -253,14 +253,22 @@ impl Scenario {
     /// # Panics
     /// When there is no such worker.
     pub fn population_of(&self, worker: u32) -> &Population {
+        &self.populations[self.place_of_population(worker)]
+    }
+
+    /// The place of a worker's population.
+    ///
+    /// # Panics
+    /// When there is no such worker.
+    pub fn place_of_population(&self, worker: u32) -> usize {
         let mut left = worker;
-        let is_its = |population: &&Population| {
+        let is_its = |population: &Population| {
             let workers = population.load.workers.get();
             let is_its = left < workers;
             left = left.saturating_sub(workers);
             is_its
         };
-        self.populations.iter().find(is_its).expect("one of the scenario's workers")
+        self.populations.iter().position(is_its).expect("one of the scenario's workers")
     }
 
     /// What a worker's correlation IDs are on the wire.

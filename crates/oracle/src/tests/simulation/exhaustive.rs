@@ -205,6 +205,7 @@ impl<'k> World<'k> {
         self.tell(client, EventKind::Sent(step));
         let submitted = Submitted {
             name,
+            version: None,
             id: &SequenceId::Number(id(client).0.get()),
             start,
             end,

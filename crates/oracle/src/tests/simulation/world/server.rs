@@ -29,6 +29,7 @@ impl World {
         order.push_back(request);
         let cancelled = Arc::clone(cancelled);
         let submitted = Submitted {
+            version: None,
             name: request,
             id: &SequenceId::Number(self.id_on_the_server(client)),
             start: step.start,
