@@ -71,7 +71,7 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
     } else if around.others == 0 {
         &[Cause::ServerHang, Cause::Stall, Cause::ResponseLate, Cause::ResponseDropped]
     } else if has_begun || !asked.step.start {
-        mid_sequence(&around)
+        mid_sequence(&around, asked.by.is_stream())
     } else {
         no_slot(question, &around)
     };
@@ -103,9 +103,11 @@ fn only_calls_wait(question: &Question, spot: Spot) -> bool {
         && steps().filter(answered).count() > 0
 }
 
-fn mid_sequence(around: &Around) -> &'static [Cause] {
+fn mid_sequence(around: &Around, by_stream: bool) -> &'static [Cause] {
     if around.stuck + around.begun_in_vain > 0 {
         &[Cause::Stall, Cause::ResponseLate]
+    } else if !by_stream {
+        &[Cause::ResponseLate, Cause::Stall]
     } else {
         &[Cause::ResponseLate, Cause::StreamDead, Cause::Stall, Cause::ResponseDropped]
     }

@@ -136,7 +136,12 @@ fn answers_that_did_not_come() {
     assert_eq!(lost(&elsewhere, 0), [ResponseElsewhere]);
     let mut late = Tale::default();
     late.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(1000).open(1);
-    assert_eq!(lost(&late, 2)[0], ResponseLate);
+    assert_eq!(lost(&late, 2)[..2], [ResponseLate, StreamDead]);
+    // A call has no stream.
+    let mut call = Tale::default();
+    (0..2).for_each(|worker| _ = call.tell(worker, EventKind::Opened(Connection::Own, Transport::Http)));
+    call.send(0, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(1000).open(1);
+    assert_eq!(lost(&call, 2), [ResponseLate, Stall]);
     let mut stall = Tale::default();
     stall.send(0, 0, &A).send(2, 0, &A).answer(0, 0, 0, &sums(&A)[..2]).answer(2, 0, 0, &sums(&A)[..2]);
     stall.send(1, 0, &B).answer(1, 0, 0, &sums(&B)).wait(1000).open(1);
