@@ -54,7 +54,7 @@ pub use self::{
     repository::{InitialChoice, RepositoryArgs},
     search::SearchArgs,
     serve::ServeArgs,
-    server::ServerArgs,
+    server::{SchedulerArgs, ServerArgs},
     simulate::SimulateArgs,
     soak::SoakArgs,
     usage::problem,

@@ -143,7 +143,7 @@ impl EndpointArgs {
     /// Takes in what the environment says, and rejects what does not go together.
     pub(super) fn complete(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         self.url.splice(..0, self.endpoint.drain(..));
-        self.check_embedding(matches.contains_id("reference server"))?;
+        self.check_embedding(ServerArgs::IDS.iter().any(|id| matches.contains_id(id)))?;
         self.access.complete()?;
         self.look_into_the_environment()
     }
@@ -211,7 +211,7 @@ impl EndpointArgs {
             let other = "leave --strategy out, or take another model (-m)";
             return Err(format!("{model} is {strategy}, whatever --strategy says: {other}"));
         }
-        self.server.check(model, &[strategy])
+        self.server.scheduler.check(model, &[strategy])
     }
 
     /// Rejects what does not go together with an embedded server, or without one.

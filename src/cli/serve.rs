@@ -77,7 +77,7 @@ impl ServeArgs {
     /// The conflict, in one line.
     pub fn check(&self) -> Result<Vec<String>, String> {
         let strategies: Vec<_> = strategies(self.strategy);
-        self.server.check("each model", &strategies)
+        self.server.scheduler.check("each model", &strategies)
     }
 
     /// The options of the server.

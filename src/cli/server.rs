@@ -10,9 +10,26 @@ use workload::model::Strategy;
 
 /// What the reference server is to do, whether alone or embedded.
 #[derive(Clone, Debug, Default, Args)]
-#[group(id = "reference server")]
+#[group(id = ServerArgs::IDS[0])]
 #[command(next_help_heading = "Embedded server")]
 pub struct ServerArgs {
+    /// Its models, their scheduler, and faults.
+    #[command(flatten)]
+    pub scheduler: SchedulerArgs,
+    /// Behave like this release of Triton where releases differ: 24.10 or 25.01. 25.01 rejects a correlation ID whose type
+    /// is not that of the model's control [default: 24.10]
+    #[arg(long, value_name = "RELEASE")]
+    pub like: Option<Like>,
+    /// End each gRPC connection gracefully (GOAWAY) at this age [default: never]
+    #[arg(long, value_name = "TIME", value_parser = some_milliseconds)]
+    pub grpc_max_connection_age: Option<Duration>,
+}
+
+/// The same of what also a server without sockets has: models, scheduler and faults.
+#[derive(Clone, Debug, Default, Args)]
+#[group(id = ServerArgs::IDS[1])]
+#[command(next_help_heading = "Embedded server")]
+pub struct SchedulerArgs {
     /// Number of versions of each model, all of which the server serves [default: 1]
     #[arg(long, value_parser = whole::<NonZeroU32>, value_name = "N", allow_negative_numbers = true)]
     pub versions: Option<NonZeroU32>,
@@ -37,13 +54,6 @@ pub struct ServerArgs {
     /// With Oldest: at these batch sizes an execution does not wait, such as 2,4
     #[arg(long, value_name = "LIST", value_parser = whole::<NonZeroU32>, value_delimiter = ',')]
     pub preferred_batch_size: Vec<NonZeroU32>,
-    /// Behave like this release of Triton where releases differ: 24.10 or 25.01. 25.01 rejects a correlation ID whose type
-    /// is not that of the model's control [default: 24.10]
-    #[arg(long, value_name = "RELEASE")]
-    pub like: Option<Like>,
-    /// End each gRPC connection gracefully (GOAWAY) at this age [default: never]
-    #[arg(long, value_name = "TIME", value_parser = some_milliseconds)]
-    pub grpc_max_connection_age: Option<Duration>,
     /// Plant a fault (list: `sequence-stress faults`)
     ///
     /// NAME always, NAME:PROBABILITY, or NAME:once@N for the N-th chance; repeatable.
@@ -58,6 +68,20 @@ pub struct ServerArgs {
 }
 
 impl ServerArgs {
+    /// The groups that its flags belong to.
+    pub(super) const IDS: [&str; 2] = ["reference server", "scheduler"];
+
+    /// The server that these flags say; what they leave open is as in `rest`.
+    pub(super) fn setup(&self, rest: &ServerSetup) -> ServerSetup {
+        ServerSetup {
+            like: self.like.unwrap_or(rest.like),
+            grpc_max_connection_age: self.grpc_max_connection_age.or(rest.grpc_max_connection_age),
+            ..self.scheduler.setup(rest)
+        }
+    }
+}
+
+impl SchedulerArgs {
     /// The server that these flags say; what they leave open is as in `rest`.
     pub(super) fn setup(&self, rest: &ServerSetup) -> ServerSetup {
         let number = |given: Option<NonZeroU32>, rest| given.map_or(rest, NonZeroU32::get);
@@ -70,8 +94,6 @@ impl ServerArgs {
             queue_delay: self.queue_delay.unwrap_or(rest.queue_delay),
             minimum_slot_utilization: self.minimum_slot_utilization.unwrap_or(rest.minimum_slot_utilization),
             preferred_batch_size: self.preferred_batch_size.iter().map(|size| size.get()).collect(),
-            like: self.like.unwrap_or(rest.like),
-            grpc_max_connection_age: self.grpc_max_connection_age.or(rest.grpc_max_connection_age),
             fault: self.fault.clone(),
             fault_seed: self.fault_seed.unwrap_or(rest.fault_seed),
             fault_hold: self.fault_hold.unwrap_or(rest.fault_hold),

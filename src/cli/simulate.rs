@@ -11,7 +11,7 @@ use std::{
 use clap::{Args, builder::NonEmptyStringValueParser};
 
 use super::{
-    ServerArgs,
+    SchedulerArgs,
     flags::flags,
     quoted,
     values::{milliseconds, whole, workers},
@@ -68,7 +68,7 @@ pub struct SimulateArgs {
     pub strategy: Option<Strategy>,
     /// The simulated server.
     #[command(flatten)]
-    pub server: ServerArgs,
+    pub server: SchedulerArgs,
     /// Write what the seeds came to to FILE as JSON (docs/simulation.schema.json)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub json: Option<PathBuf>,
@@ -120,14 +120,6 @@ impl SimulateArgs {
     /// # Errors
     /// What does not go together, in one line.
     pub(crate) fn check_server(&self, model: &str) -> Result<Vec<String>, String> {
-        let ServerArgs { like, grpc_max_connection_age, .. } = &self.server;
-        let without_effect =
-            [("--like", like.is_some()), ("--grpc-max-connection-age", grpc_max_connection_age.is_some())];
-        if let Some((flag, _)) = without_effect.into_iter().find(|(_, is_given)| *is_given) {
-            return Err(format!(
-                "{flag} is for a server with sockets, and a simulation has none: leave it out, or hold a run (--embedded)"
-            ));
-        }
         let asked = self.strategy.unwrap_or_default();
         let Some(strategy) = strategy_of(model, asked) else { return Ok(Vec::new()) };
         if self.strategy.is_some_and(|asked| asked != strategy) {

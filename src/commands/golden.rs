@@ -203,7 +203,7 @@ pub(super) fn expected(
 /// The embedded server without its planted faults.
 fn start_sound_server(endpoint: &EndpointArgs) -> Result<Server, Failure> {
     let mut sound = endpoint.clone();
-    sound.server.fault.clear();
+    sound.server.scheduler.fault.clear();
     start_server(&sound, Seed(0))
 }
 

@@ -47,7 +47,7 @@ pub(super) fn planted_faults(endpoint: &EndpointArgs, server: &Server, run: &Run
         committed: server.committed(planted.fault),
         committed_at_us: server.committed_at(planted.fault).iter().filter_map(since).collect(),
     };
-    endpoint.server.fault.iter().map(committed).collect()
+    endpoint.server.scheduler.fault.iter().map(committed).collect()
 }
 
 pub(super) fn start_server(endpoint: &EndpointArgs, seed: Seed) -> Result<Server, CommandFailure> {

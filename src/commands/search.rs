@@ -78,7 +78,8 @@ struct Outputs {
 
 /// Draws runs and holds them, and returns the exit code.
 pub(super) fn search(args: &SearchArgs) -> Result<u8, Failure> {
-    Plan::check_faults(if args.simulated { &args.endpoint.server.fault } else { &[] }).map_err(Failure::wrong_input)?;
+    Plan::check_faults(if args.simulated { &args.endpoint.server.scheduler.fault } else { &[] })
+        .map_err(Failure::wrong_input)?;
     let seed = Seed(args.random_seed.unwrap_or_else(seed_from_the_clock));
     let terms = Terms { without: args.without.iter().copied().collect(), reloads: args.reloads, ..Terms::default() };
     terms.check().map_err(|why| Failure::wrong_input(format!("--without: {why}")))?;

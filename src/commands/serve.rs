@@ -45,7 +45,7 @@ pub(super) fn serve(args: &ServeArgs) -> Result<u8, Failure> {
         }
         Failure::could_not_test(problem)
     })?;
-    let serving = serve_until_told(server, &lines, &args.server.fault);
+    let serving = serve_until_told(server, &lines, &args.server.scheduler.fault);
     match runtime()?.block_on(serving).map_err(Failure::could_not_test)? {
         Ended::Stopped => Ok(0),
         Ended::Crashed => Err(Failure::could_not_test("the server crashed, as a planted fault wanted it")),

@@ -39,7 +39,7 @@ impl<'a> Simulated<'a> {
     /// The command that finds the same again.
     fn replay(&self, run: u64) -> String {
         let Self { args, seed, .. } = self;
-        let server = &args.endpoint.server;
+        let server = &args.endpoint.server.scheduler;
         let faults = server.fault.iter().map(|planted| format!(" --fault {planted}"));
         let hold = server.fault_hold.map(|hold| format!(" --fault-hold {}ns", hold.as_nanos()));
         let without: Vec<_> = args.without.iter().map(ToString::to_string).collect();
@@ -62,8 +62,8 @@ impl Holding for Simulated<'_> {
     fn hold(&mut self, recipe: &Recipe, number: u64) -> Result<Held, Failure> {
         let drawn = format!("run {} of the search cannot be held", self.runs + 1);
         let cannot = |why: String| Failure::could_not_test(format!("{drawn}: {why}"));
-        let mut server = recipe.server(self.args.endpoint.server.fault.clone());
-        server.fault_hold = self.args.endpoint.server.fault_hold.unwrap_or(server.fault_hold);
+        let mut server = recipe.server(self.args.endpoint.server.scheduler.fault.clone());
+        server.fault_hold = self.args.endpoint.server.scheduler.fault_hold.unwrap_or(server.fault_hold);
         let scenario = recipe.scenario().map_err(|error| cannot(error.to_string()))?;
         let plan = Plan::new(scenario, server.clone()).map_err(cannot)?.watched();
         let seed = Seed(self.seed.0.wrapping_add(number));
