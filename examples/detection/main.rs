@@ -66,6 +66,9 @@ struct Args {
     /// After how many requests so many searches find each scheduling fault, in place of the table
     #[arg(long)]
     searched: Option<u64>,
+    /// At which share of the chances the fault is committed then
+    #[arg(long, default_value_t = 0.000_1, requires = "searched")]
+    share: f64,
     /// Run correct servers for so many requests, in place of the table
     #[arg(long)]
     correct: Option<u64>,
@@ -84,7 +87,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(searches) = args.searched {
-        print!("{}", searched::table(&args.only, searches, args.at_a_time));
+        print!("{}", searched::table(&args.only, (searches, args.share), args.at_a_time));
         return Ok(ExitCode::SUCCESS);
     }
     match args.correct {

@@ -14,8 +14,6 @@ use workload::{
 
 use super::harness::for_each;
 
-/// The share of the chances at which a fault is committed.
-const SHARE: f64 = 0.000_1;
 /// After so many requests a search is given up.
 const REQUESTS_MAX: u64 = 1_000_000;
 
@@ -30,8 +28,8 @@ enum Way {
     Suite,
 }
 
-/// The table, as Markdown.
-pub(crate) fn table(only: &str, searches: u64, at_a_time: usize) -> String {
+/// The table, as Markdown. `share` is the share of the chances at which a fault is committed.
+pub(crate) fn table(only: &str, (searches, share): (u64, f64), at_a_time: usize) -> String {
     let faults = Fault::ALL
         .into_iter()
         .filter(|fault| fault.group() == "scheduling" && fault.name().contains(only) && Simulated::commits(*fault));
@@ -40,7 +38,7 @@ pub(crate) fn table(only: &str, searches: u64, at_a_time: usize) -> String {
         .flat_map(|(fault, way)| (1..=searches).map(move |seed| (fault, way, seed)))
         .collect();
     let found = for_each(&tried, at_a_time, |(fault, way, seed)| {
-        let planted = Planted { fault: *fault, when: When::Probability(SHARE) };
+        let planted = Planted { fault: *fault, when: When::Probability(share) };
         let outcome = if *way == Way::Suite { by_suite(planted, *seed) } else { by_search(planted, *seed, *way) };
         eprintln!("{fault} {way:?} {seed}: {outcome:?}");
         outcome
