@@ -20,7 +20,7 @@ mod part;
 mod phases;
 mod progress;
 mod resources;
-mod shared;
+pub(crate) mod shared;
 mod so_far;
 mod team;
 mod threads;

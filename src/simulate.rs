@@ -4,6 +4,7 @@
 mod arrivals;
 mod client;
 mod phases;
+mod silence;
 mod slots;
 mod world;
 
@@ -24,6 +25,7 @@ use self::{
     arrivals::dispatch,
     client::Client,
     phases::conduct,
+    silence::listen,
     world::{Concerns, Concluded, World},
 };
 use crate::{
@@ -36,10 +38,11 @@ use crate::{
     },
     recorder::Tally,
     run::{Arrived, End, Origin, Setup, iterations::Iterations},
+    verdict::claims,
 };
-use oracle::history::Entry;
+use oracle::{Violation, history::Entry};
 use reference::{
-    Models, Options, Planted, Server, ServerSetup,
+    Models, Options, Planted, Server, ServerSetup, models_without_formula,
     simulated::{Blueprint, Simulated},
     transitions::Pair,
 };
@@ -48,6 +51,7 @@ use wire::{
     transport::{Access, Client as Asking, Configuration},
 };
 use workload::{
+    claim::Claims,
     event::Nanos,
     scenario::{Scenario, ServerAction},
     seed::Seed,
@@ -101,6 +105,8 @@ pub struct Held {
     pub pairs: BTreeSet<Pair>,
     /// What became of iterations that begin at a rate, by population.
     pub(crate) arrived: Vec<Arrived>,
+    /// That the server answered nobody any more, if it did not.
+    pub(crate) hang: Option<Violation>,
     /// All that happened, where that was to be kept.
     pub(crate) entries: Vec<Entry>,
     /// How much of that there was no room for.
@@ -115,6 +121,26 @@ impl Plan {
     pub fn new(mut scenario: Scenario, setup: ServerSetup) -> Result<Self, String> {
         Self::check_faults(&setup.fault)?;
         let server = Blueprint::new(&scenario.target.model, setup.clone())?;
+        if models_without_formula().contains(&&*scenario.target.model) {
+            return Err(format!(
+                "what model '{}' answers follows from no formula, and a simulation has no golden file: hold it as a run \
+                 (--embedded --golden auto)",
+                scenario.target.model
+            ));
+        }
+        for phase in &scenario.phases {
+            let other = phase.other_model.as_ref().map(|other| Blueprint::new(other, setup.clone()));
+            if let Some(Err(why)) = other {
+                return Err(format!("phase '{}' is not possible: {why}", phase.name));
+            }
+        }
+        let missing = scenario.versions().into_iter().flatten().find(|version| !server.has_version(version.signed()));
+        if let Some(version) = missing {
+            return Err(format!(
+                "requests name version {version} of the model, which the simulated server does not have: --versions N gives it \
+                 versions 1 to N"
+            ));
+        }
         let actions = scenario.phases.iter().filter_map(|phase| phase.server).filter(|action| action.loads());
         let configuration = Configuration::of(server.configuration().clone());
         let loaded = |action| Ok((action, server.configured(&configuration.as_loaded_by(action).into_inner())?));
@@ -154,8 +180,8 @@ impl Plan {
     pub fn check_faults(faults: &[Planted]) -> Result<(), String> {
         let Some(planted) = faults.iter().find(|planted| !Simulated::commits(planted.fault)) else { return Ok(()) };
         Err(format!(
-            "the fault '{}' is not simulated: plant it in a run (--embedded), or choose one of the scheduler, the control \
-             tensors or the models (sequence-stress faults)",
+            "the fault '{}' is not simulated: plant it in a run (--embedded), or choose one of the groups state, control and \
+             scheduling (sequence-stress faults)",
             planted.fault
         ))
     }
@@ -170,6 +196,11 @@ impl Plan {
     #[must_use]
     pub fn watched(self) -> Self {
         Self { watches: true, ..self }
+    }
+
+    /// The claims that a run of the scenario is to reach, and from how many iterations on.
+    pub(crate) fn claims(&self) -> (Claims, u64) {
+        (claims::in_force(&self.scenario, &self.preflight), self.scenario.claims_from)
     }
 
     /// The faults that its server commits.
@@ -205,6 +236,9 @@ impl Plan {
         result.accounting = Accounting::NotCheckable { why: unknown() };
         result.pending = PendingRequests::NotChecked { why: unknown() };
         result.slots = held.slots.clone();
+        if let Some(hang) = &held.hang {
+            result.add_hang(hang.clone(), &mut ());
+        }
         if let Some(violation) = held.slots.violation(nanos(held.took)) {
             result.add(violation, &mut ());
         }
@@ -239,7 +273,12 @@ impl Plan {
             let is_paced = world.borrow().crews[population].is_some();
             is_paced.then(|| -> Doing<'_> { Box::pin(dispatch(Rc::clone(&world), population)) })
         });
-        run(clients.chain([conductor]).chain(dispatchers), &world, stopped);
+        let listener: Doing<'_> = Box::pin(listen(Rc::clone(&world)));
+        run(clients.chain([conductor]).chain(dispatchers), Some(listener), &world, stopped);
+        let hang = world.borrow_mut().hang.take();
+        if hang.is_some() {
+            world.borrow_mut().leave_all();
+        }
         // What the count of the slots has the server do is none of the run's.
         let (requests, iterations, took, pairs, arrived) = {
             let world = world.borrow();
@@ -247,16 +286,21 @@ impl Plan {
             (world.requests_sent, world.iterations, took, world.pairs(), world.arrived().collect())
         };
         world.borrow_mut().put_back();
-        let slots = self.count_slots(&world, took, stopped);
+        let counts = self.scenario.versions().into_iter().map(|version| {
+            world.borrow_mut().counted = version;
+            self.count_slots(&world, took, stopped)
+        });
+        let slots = counts.reduce(SlotCheck::and);
+        let slots = slots.unwrap_or_else(|| SlotCheck::not_checkable("there is no version to look at"));
         if stopped.load(Relaxed) {
             return None;
         }
         let world = Rc::into_inner(world).expect("the clients are gone").into_inner();
         let Concluded { mut tally, entries, left_out, committed } = world.conclude();
-        if let Some(violation) = slots.violation(nanos(took)) {
+        for violation in hang.iter().cloned().chain(slots.violation(nanos(took))) {
             tally.violation(violation.kind);
         }
-        Some(Held { tally, requests, iterations, took, slots, committed, pairs, arrived, entries, left_out })
+        Some(Held { tally, requests, iterations, took, slots, committed, pairs, arrived, hang, entries, left_out })
     }
 
     fn count_slots(&self, world: &Rc<RefCell<World<'_>>>, took: Duration, stopped: &AtomicBool) -> SlotCheck {
@@ -275,7 +319,7 @@ impl Plan {
         let count = async move { its.set(Some(slots::count(counting, terms, gone_idle).await)) };
         let workers = (0..self.scenario.workers()).map(|_| None);
         world.borrow_mut().wake_helper();
-        run(workers.chain([Some(Box::pin(count) as Doing<'_>)]), world, stopped);
+        run(workers.chain([Some(Box::pin(count) as Doing<'_>)]), None, world, stopped);
         found.take().unwrap_or_else(|| SlotCheck::not_checkable("the count did not end"))
     }
 }
@@ -283,12 +327,18 @@ impl Plan {
 /// What a client does.
 type Doing<'p> = Pin<Box<dyn Future<Output = ()> + 'p>>;
 
-/// Lets all that clients do happen, until each is done or somebody stops it.
-fn run<'p>(clients: impl Iterator<Item = Option<Doing<'p>>>, world: &RefCell<World<'p>>, stopped: &AtomicBool) {
+/// Lets all that clients do happen, until each is done, somebody stops it, or who listens hears nothing any more.
+fn run<'p>(
+    clients: impl Iterator<Item = Option<Doing<'p>>>,
+    listener: Option<Doing<'p>>,
+    world: &RefCell<World<'p>>,
+    stopped: &AtomicBool,
+) {
     let mut clients: Vec<_> = clients.collect();
     let mut left = clients.iter().flatten().count();
+    clients.extend([listener]);
     let mut context = Context::from_waker(Waker::noop());
-    while left > 0 && !stopped.load(Relaxed) {
+    while left > 0 && !stopped.load(Relaxed) && world.borrow().hang.is_none() {
         let next = world.borrow_mut().next().expect("a client that waits has a time until which it waits");
         let Concerns::Worker(worker) = next else { continue };
         // The worker of the count has no client before.

@@ -1,6 +1,6 @@
 //! The verdict on a run, and what it rests on.
 
-mod claims;
+pub(crate) mod claims;
 
 use std::time::Duration;
 

@@ -84,16 +84,19 @@ pub(super) fn some_seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) fn whole_seconds(text: &str) -> Result<NonZeroU64, String> {
-    let time = time(text)?;
-    let whole = time.subsec_nanos() == 0 && time.as_secs() <= Millis::MAX / 1000;
-    NonZeroU64::new(time.as_secs()).filter(|_| whole).ok_or_else(|| "give whole seconds, from 1s to a year".to_owned())
+    let seconds = seconds_of(text).and_then(NonZeroU64::new);
+    seconds.ok_or_else(|| "give whole seconds, such as 90s or 1h, from 1s to a year".to_owned())
+}
+
+/// Whole seconds, at most a year.
+fn seconds_of(text: &str) -> Option<u64> {
+    let time = time(text).ok()?;
+    (time.subsec_nanos() == 0 && time.as_secs() <= Millis::MAX / 1000).then_some(time.as_secs())
 }
 
 /// Whole seconds, or none.
 pub(super) fn seconds(text: &str) -> Result<u64, String> {
-    let time = time(text)?;
-    let is_whole = time.subsec_nanos() == 0 && time.as_secs() <= Millis::MAX / 1000;
-    if is_whole { Ok(time.as_secs()) } else { Err("give whole seconds, from 0s to a year".to_owned()) }
+    seconds_of(text).ok_or_else(|| "give whole seconds, such as 90s or 1h, from 0s to a year".to_owned())
 }
 
 /// A share as percent, such as `5%`.

@@ -1,6 +1,7 @@
 //! `sequence-stress simulate`: runs in virtual time, many seeds of each scenario.
 
 use std::{
+    collections::BTreeMap,
     io::Write as _,
     path::{Path, PathBuf},
     sync::{
@@ -23,7 +24,7 @@ use crate::{
     cli::{FileArgs, ResultArgs, SimulateArgs, quoted},
     report::{Extent, Pictured, PlantedFault, SimulatedScenario, SimulationResult, Summary, counted, write_text},
     run::cpu_us,
-    simulate::Plan,
+    simulate::{Held, Plan},
 };
 use reference::ServerSetup;
 use workload::{
@@ -128,6 +129,41 @@ fn jobs(args: &SimulateArgs) -> usize {
     args.jobs.map_or_else(cores, |jobs| usize::try_from(jobs.get()).unwrap_or(usize::MAX))
 }
 
+/// So many seeds may be done before one of less is.
+const EARLY_MAX: usize = 1000;
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// What seeds came to, counted in their order, so that the same is counted for any number of jobs.
+struct InOrder {
+    simulated: SimulatedScenario,
+    /// The seed that is counted next.
+    next: u64,
+    /// Seeds that were done before one of less.
+    early: BTreeMap<u64, Held>,
+    /// Whether no more are counted.
+    is_over: bool,
+}
+
+impl InOrder {
+    fn take(&mut self, seed: u64, held: Held, fails_fast: bool) {
+        self.early.insert(seed, held);
+        while let Some(held) = self.early.remove(&self.next).filter(|_| !self.is_over) {
+            self.simulated.add(self.next, &held);
+            self.is_over = fails_fast && self.simulated.violating > 0;
+            self.next = self.next.saturating_add(1);
+        }
+    }
+
+    /// An interrupt may have ended seeds before others that are done.
+    fn concluded(mut self, fails_fast: bool) -> Self {
+        while let Some((seed, held)) = self.early.pop_first().filter(|_| !self.is_over) {
+            self.next = seed;
+            self.take(seed, held, fails_fast);
+        }
+        self
+    }
+}
+
 fn work(
     args: &SimulateArgs,
     plans: &[Named],
@@ -137,19 +173,25 @@ fn work(
     let cpu_before = cpu_us();
     let mut scenarios = Vec::new();
     for of in plans {
-        let simulated = Mutex::new(SimulatedScenario::new(&of.name, of.plan.faults()));
-        let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let simulated = SimulatedScenario::new(&of.name, of.plan.faults(), &of.plan.claims());
+        let in_order = InOrder { simulated, next: args.seeds.first, early: BTreeMap::new(), is_over: false };
+        let in_order = Mutex::new(in_order);
+        let lock = || in_order.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = AtomicU64::new(0);
         let work = || {
-            while !interrupted.load(Relaxed) && !is_over.load(Relaxed) {
+            while !interrupted.load(Relaxed) && !lock().is_over {
+                if lock().early.len() > EARLY_MAX {
+                    thread::sleep(LOOK_AGAIN);
+                    continue;
+                }
                 let place = next.fetch_add(1, Relaxed);
                 let Some(seed) = args.seeds.first.checked_add(place).filter(|seed| *seed <= args.seeds.last) else {
                     return;
                 };
                 let Some(held) = of.plan.hold_unless(interrupted, Seed(seed), false) else { return };
-                let mut simulated = simulated.lock().unwrap_or_else(PoisonError::into_inner);
-                simulated.add(seed, &held);
-                saw_violation.fetch_or(simulated.violating > 0, Relaxed);
-                is_over.fetch_or(args.fail_fast && simulated.violating > 0, Relaxed);
+                let mut in_order = lock();
+                in_order.take(seed, held, args.fail_fast);
+                saw_violation.fetch_or(in_order.simulated.violating > 0, Relaxed);
             }
         };
         thread::scope(|scope| {
@@ -157,12 +199,13 @@ fn work(
                 scope.spawn(work);
             }
         });
-        let simulated = simulated.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let InOrder { simulated, is_over, .. } =
+            in_order.into_inner().unwrap_or_else(PoisonError::into_inner).concluded(args.fail_fast);
         if !args.quiet {
             print(|out| simulated.write(out));
         }
         scenarios.push(simulated);
-        if is_over.into_inner() || interrupted.load(Relaxed) {
+        if is_over || interrupted.load(Relaxed) {
             break;
         }
     }

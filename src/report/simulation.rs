@@ -12,6 +12,7 @@ use super::{
 use crate::{probe::SlotFinding, simulate::Held};
 use oracle::ViolationKind;
 use reference::Planted;
+use workload::claim::Claims;
 
 /// So many seeds with violations are named.
 const NAMED_MAX: usize = 100;
@@ -52,8 +53,15 @@ pub(crate) struct SimulatedScenario {
     pub(crate) violating_seeds: Vec<u64>,
     /// How many violations there were, by kind.
     pub(crate) violations_by_kind: BTreeMap<ViolationKind, u64>,
+    /// The claims of the scenario that seeds without a violation did not reach, with the number of these seeds.
+    pub(crate) claims_missed: BTreeMap<&'static str, u64>,
+    /// Iterations at a rate that were due, and did not begin, because all workers had one.
+    pub(crate) iterations_not_begun: u64,
     /// The planted faults, in the order of the flags.
     pub(crate) planted_faults: Vec<SimulatedFault>,
+    /// What each seed is to reach, and from how many iterations on.
+    #[serde(skip)]
+    claims: (Claims, u64),
 }
 
 /// A planted fault in the seeds of a scenario.
@@ -83,7 +91,7 @@ pub(super) struct Document<'r> {
 }
 
 impl SimulatedScenario {
-    pub(crate) fn new(name: &str, faults: &[Planted]) -> Self {
+    pub(crate) fn new(name: &str, faults: &[Planted], claims: &(Claims, u64)) -> Self {
         let fault = |planted: &Planted| SimulatedFault { fault: planted.to_string(), committed: 0, seeds: 0, found: 0 };
         Self {
             name: name.to_owned(),
@@ -96,7 +104,10 @@ impl SimulatedScenario {
             violating: 0,
             violating_seeds: Vec::new(),
             violations_by_kind: BTreeMap::new(),
+            claims_missed: BTreeMap::new(),
+            iterations_not_begun: 0,
             planted_faults: faults.iter().map(fault).collect(),
+            claims: *claims,
         }
     }
 
@@ -117,7 +128,13 @@ impl SimulatedScenario {
             fault.seeds += u64::from(is_committed);
             fault.found += u64::from(is_committed && !violations.is_empty());
         }
+        self.iterations_not_begun += held.arrived.iter().map(|arrived| arrived.not_begun).sum::<u64>();
         if violations.is_empty() {
+            let (claims, from) = &self.claims;
+            let missed = claims.iter().filter(|(claim, least)| held.tally.reached.of(*claim) < *least);
+            for (claim, _) in missed.filter(|_| held.iterations >= *from) {
+                *self.claims_missed.entry(claim.name()).or_default() += 1;
+            }
             return;
         }
         self.violating += 1;
@@ -128,6 +145,12 @@ impl SimulatedScenario {
         let place = self.violating_seeds.partition_point(|other| *other < seed);
         self.violating_seeds.insert(place, seed);
         self.violating_seeds.truncate(NAMED_MAX);
+    }
+
+    /// The claims that no seed reached.
+    fn unreached(&self) -> impl Iterator<Item = &'static str> {
+        let in_all = self.seeds - self.violating;
+        self.claims_missed.iter().filter(move |(_, seeds)| **seeds >= in_all).map(|(claim, _)| *claim)
     }
 
     fn simulated_s(&self) -> f64 {
@@ -144,6 +167,13 @@ impl SimulatedScenario {
         if let Some(why) = &self.slots_not_counted {
             writeln!(out, "{:<28} the slots were counted in {} of them: {why}", "", self.slots_counted)?;
         }
+        for (claim, missed) in &self.claims_missed {
+            writeln!(out, "{:<28} {claim} was not reached in {}", "", counted(*missed, "seed"))?;
+        }
+        if self.iterations_not_begun > 0 {
+            let iterations = counted(self.iterations_not_begun, "iteration");
+            writeln!(out, "{:<28} {iterations} did not begin when due, because all workers had one", "")?;
+        }
         for SimulatedFault { fault, committed, seeds, found } in &self.planted_faults {
             let (times, seeds) = (counted(*committed, "time"), counted(*seeds, "seed"));
             writeln!(out, "{:<28} {fault} was committed {times}, in {seeds}; {found} of these have violations", "")?;
@@ -157,7 +187,7 @@ impl SimulationResult {
     pub(crate) fn exit_code(&self) -> u8 {
         match () {
             () if self.violating() > 0 => 1,
-            () if self.interrupted => 3,
+            () if self.interrupted || self.scenarios.iter().any(|its| its.unreached().next().is_some()) => 3,
             () => 0,
         }
     }
@@ -178,7 +208,13 @@ impl SimulationResult {
         match self.exit_code() {
             1 => writeln!(out, "INVALID: {}", with_violations(violating, &simulated)),
             3 if seeds == 0 => writeln!(out, "UNKNOWN: interrupted before a run was over"),
-            3 => writeln!(out, "UNKNOWN: interrupted; {simulated} had no violation"),
+            3 if self.interrupted => writeln!(out, "UNKNOWN: interrupted; {simulated} had no violation"),
+            3 => {
+                let unreached =
+                    self.scenarios.iter().flat_map(|its| its.unreached().map(move |claim| (&its.name, claim)));
+                let unreached: Vec<_> = unreached.map(|(name, claim)| format!("{claim} ({name})")).collect();
+                writeln!(out, "UNKNOWN: {simulated}, no violation; no seed reached {}", unreached.join(", "))
+            }
             _ => writeln!(out, "VALID: {simulated}, no violation"),
         }
     }
@@ -215,7 +251,12 @@ mod tests {
 
     fn scenario(violating_seeds: Vec<u64>) -> SimulatedScenario {
         let violating = violating_seeds.len() as u64;
-        SimulatedScenario { seeds: 10, violating, violating_seeds, ..SimulatedScenario::new("test", &[]) }
+        SimulatedScenario {
+            seeds: 10,
+            violating,
+            violating_seeds,
+            ..SimulatedScenario::new("test", &[], &Default::default())
+        }
     }
 
     fn text(result: &SimulationResult) -> String {
@@ -233,6 +274,11 @@ mod tests {
         assert_eq!(text(&interrupted), "UNKNOWN: interrupted; 10 runs had no violation\n");
         assert_eq!(interrupted.exit_code(), 3);
         assert_eq!(text(&of(Vec::new(), true)), "UNKNOWN: interrupted before a run was over\n");
+        let missed = BTreeMap::from([("backlog", 10), ("idle-reap", 9)]);
+        let unreached =
+            of(vec![scenario(vec![]), SimulatedScenario { claims_missed: missed, ..scenario(vec![]) }], false);
+        let says = "UNKNOWN: 20 runs, no violation; no seed reached backlog (test)\n";
+        assert_eq!((text(&unreached).as_str(), unreached.exit_code()), (says, 3));
         // What was found counts for more than what was not done.
         let one = SimulatedScenario { seeds: 1, ..scenario(vec![7]) };
         assert_eq!(text(&of(vec![one], false)), "INVALID: 1 of 1 run has violations\n");

@@ -102,7 +102,7 @@ impl Arrivals {
     }
 
     /// How many are or were under way at a time, at the most.
-    pub(super) fn most_at_a_time(&self) -> u32 {
+    pub(crate) fn most_at_a_time(&self) -> u32 {
         self.most_at_a_time.load(Relaxed)
     }
 

@@ -331,7 +331,7 @@ fn count_others(tally: &mut Tally, beside: &[Violation], of_all: BTreeMap<Violat
 }
 
 impl RunResult {
-    fn add_hang(&mut self, mut hang: Violation, observer: &mut dyn Observer) {
+    pub(crate) fn add_hang(&mut self, mut hang: Violation, observer: &mut dyn Observer) {
         // What is kept is what happened around the first violation.
         if self.violations.is_empty() {
             hang.explanations = explain(&hang, &self.scene.entries, &ModelFacts::of(&self.preflight.model));

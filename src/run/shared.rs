@@ -41,7 +41,7 @@ use workload::{
 };
 
 /// The longest that a client waits until it gives a connection up on which nothing passes any more.
-pub(super) const PATIENCE_MAX: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE_MAX: Duration = Duration::from_secs(10);
 
 pub(super) struct Shared {
     pub(super) setup: Setup,
@@ -84,10 +84,8 @@ impl Shared {
         let scenario = &setup.scenario;
         let threads = thread_count(&setup);
         let others = setup.lead.as_ref().map_or(0, |lead| lead.members.all().len());
-        let takes =
-            |population: &Population| population.network.cut.is_some() || population.network.black_hole.is_some();
         Self {
-            network_takes: scenario.populations.iter().any(takes),
+            network_takes: scenario.populations.iter().any(|population| population.network.takes()),
             phases: Phases::new(scenario),
             arrivals: if setup.given.is_some() { Vec::new() } else { Arrivals::of(&setup) },
             lent: (0..scenario.workers()).map(|_| OnceLock::new()).collect(),

@@ -56,6 +56,10 @@ impl Crew {
         }
     }
 
+    pub(super) fn most_at_a_time(&self) -> u32 {
+        self.arrivals.most_at_a_time()
+    }
+
     /// What became of its iterations.
     pub(super) fn arrived(&self, population: &Population) -> Arrived {
         self.arrivals.arrived(population, self.lasted.unwrap_or_default())

@@ -221,7 +221,7 @@ impl Driver<'_> {
                 suspicious |= self.take_in(lane, message).await?;
                 continue;
             }
-            let lost_after = nanos(self.world.borrow().plan.preflight.limits.lost_after);
+            let lost_after = nanos(self.world.borrow().lost_after());
             let overdue = self.context.waits_since().and_then(|since| self.world.borrow().overdue(since, lost_after));
             if overdue.is_some_and(|overdue| overdue <= self.world.borrow().now) {
                 return Err(self.give_up());
@@ -442,7 +442,7 @@ impl Driver<'_> {
         }
         let limits = self.world.borrow().plan.preflight.limits;
         // A stream that owes no answer waits for nothing but its end.
-        let limit = if self.context.unanswered(lane) == 0 { limits.silence } else { limits.lost_after };
+        let limit = if self.context.unanswered(lane) == 0 { limits.silence } else { self.world.borrow().lost_after() };
         let asked_at = self.world.borrow().now;
         let mut suspicious = false;
         while self.open_on(lane).is_some() {

@@ -239,14 +239,91 @@ fn a_load_at_a_rate_waits_for_its_phase_and_a_phase_for_its_load() {
 }
 
 #[test]
+fn with_a_rate_a_response_is_lost_after_the_time_for_those_who_were_needed() {
+    let text = "
+        load = { workers = 512, rate = '2/s', duration_s = 20 }
+        contexts = { common = 1, rare = 0, rare_probability = 0 }
+        patterns.common.valid = 1
+        length = { min = 1, max = 3, uniform = { min = 1, max = 3 } }
+        limits.lost_after_ms = 1000";
+    let held = |fault: &str| {
+        let scenario = Scenario::resolve(&scenario(text), Overrides::default()).expect("a scenario");
+        let fault = vec![fault.parse().expect("a fault")];
+        let (idle_limit, fault_hold) = (Duration::from_millis(100), Duration::from_secs(8));
+        let plan = Plan::new(scenario, ServerSetup { fault, idle_limit, fault_hold, ..ServerSetup::default() });
+        plan.expect("a plan").hold(Seed(1)).tally.violations
+    };
+    assert_eq!(held("slow-execution:once@10000"), BTreeMap::new());
+    let wrong = held("slow-execution:once@10");
+    assert!(wrong.contains_key(&ViolationKind::Lost), "{wrong:?}");
+}
+
+#[test]
+fn a_server_that_answers_nobody_for_too_long_hangs() {
+    // So many workers may lawfully wait for one another that no single response is lost.
+    let text = "
+        load = { workers = 200, iterations = 3 }
+        contexts = { common = 1, rare = 0, rare_probability = 0 }
+        patterns.common.valid = 1
+        length = { min = 1, max = 8, uniform = { min = 1, max = 8 } }";
+    let held = |fault: &str| plan(&scenario(text), &[fault]).expect("a plan").hold(Seed(1));
+    let correct = held("slow-execution:once@100000");
+    assert_eq!((correct.tally.violations, correct.hang.is_none()), (BTreeMap::new(), true));
+    let wrong = held("slow-execution:once@10");
+    assert_eq!(wrong.tally.violations.get(&ViolationKind::Hang), Some(&1), "{:?}", wrong.tally.violations);
+    assert!(wrong.took < Duration::from_secs(30), "{:?}", wrong.took);
+    // A client that does nothing is owed nothing.
+    let idle = "load = { workers = 2, iterations = 2 }\nthink.iteration_ms.constant = 600000";
+    assert_eq!(plan(&scenario(idle), &[]).expect("a plan").hold(Seed(1)).tally.violations, BTreeMap::new());
+}
+
+#[test]
+fn the_slots_of_each_version_are_counted() {
+    let text = "
+        contexts = { common = 2, rare = 0, rare_probability = 0 }
+        load = { workers = 2, iterations = 10 }
+        population = [
+            { name = 'a', version = 1, patterns.common.no-end = 1 },
+            { name = 'b', version = 2, patterns.common.valid = 1 },
+        ]";
+    let held = |fault: &str| plan(&scenario(text), &[fault]).expect("a plan").hold(Seed(1)).slots.finding;
+    assert_eq!(held("leak-slot-at-end:once@1000"), SlotFinding::AllThere { slots: 16 });
+    // Only the second version sees an END.
+    assert!(matches!(held("leak-slot-at-end:once@5"), SlotFinding::Leaked { leaked: 1, .. }));
+}
+
+#[test]
+fn a_version_that_is_named_while_it_is_unloaded_is_not_ready() {
+    let text = "
+        phase = [{ name = 'acts', pause_ms = 200, server = 'unload' }]
+        population = [
+            { name = 'a', version = 1, load = { workers = 4, duration_s = 1 } },
+            { name = 'b', version = 2, phase = 'acts', load = { workers = 4, iterations = 5 } },
+        ]";
+    let plan = plan(&scenario(text), &[]).expect("a plan");
+    let held = plan.hold_unless(&AtomicBool::new(false), Seed(1), true).expect("nobody stops it");
+    let refused = held.entries.iter().filter(|entry| match &entry.what {
+        EventKind::Received(received) => {
+            received.result.as_ref().is_err_and(|text| text.contains("version 1 is not at ready state"))
+        }
+        _ => false,
+    });
+    assert!(refused.count() > 0);
+    assert_eq!(held.tally.violations, BTreeMap::new());
+}
+
+#[test]
 fn what_other_models_and_versions_do_to_a_sequence_is_found() {
-    for (name, fault) in [("other-models", "load-resets-others"), ("model-versions", "versions-share-sequences")] {
+    for (name, fault, kind) in [
+        ("other-models", "load-resets-others", ViolationKind::WrongSum),
+        ("model-versions", "versions-share-sequences", ViolationKind::MissingStartError),
+    ] {
         let text = BUILTIN.iter().find(|builtin| builtin.name == name).expect("it is built in").text;
         let with = |fault: &[&str]| plan(&scenario(text), fault).expect("a plan").hold(Seed(1));
         assert_eq!(with(&[]).tally.violations, BTreeMap::new(), "{name}");
         let wrong = with(&[fault]);
         assert!(wrong.committed[0].times > 0, "{fault} was not committed");
-        assert!(!wrong.tally.violations.is_empty(), "{fault} was committed {} times", wrong.committed[0].times);
+        assert!(wrong.tally.violations.contains_key(&kind), "{fault}: {:?}", wrong.tally.violations);
     }
 }
 
@@ -270,7 +347,8 @@ fn a_run_that_somebody_stops_has_no_result() {
 #[test]
 fn what_is_not_simulated_is_told() {
     for (text, why) in [
-        ("population = [{ name = \"a\", version = 1 }, { name = \"b\", version = 3 }]", "version 3"),
+        ("population = [{ name = \"a\", version = 1 }, { name = \"b\", version = 3 }]", "--versions N"),
+        ("phase = [{ name = 'p', other_model = 'no_such' }]\npopulation = [{ name = 'a', phase = 'p' }]", "no_such"),
         ("limits.step_ms = 31536000000", "more than 30"),
     ] {
         let told = plan(&scenario(text), &[]).expect_err(text);

@@ -30,7 +30,7 @@ use crate::{
     recorder::{Recorder, Seconds, Tally},
     run::Arrived,
 };
-use oracle::{Occupancy, Ruling, ViolationKind, history::Entry};
+use oracle::{Occupancy, Ruling, Violation, ViolationKind, history::Entry};
 use reference::{
     simulated::{Answer, SequenceId, Simulated, Submitted},
     transitions::Pair,
@@ -41,7 +41,7 @@ use workload::{
     event::{ContextId, Event, EventKind, Nanos},
     model::Model,
     plan::correlation_id,
-    scenario::Scenario,
+    scenario::{Network, Population, Scenario},
     seed::Seed,
     sequence::{CorrelationId, IdForm, RequestId, Special, Step, WireId},
     version::ModelVersion,
@@ -89,6 +89,10 @@ pub(super) struct World<'p> {
     pub(super) phases: Phases,
     pub(super) crews: Vec<Option<Crew>>,
     disturbances: Disturbances,
+    /// The version whose slots are counted.
+    pub(super) counted: Option<ModelVersion>,
+    /// That the server answers nobody any more, if it does not.
+    pub(super) hang: Option<Violation>,
     /// How often another model was loaded.
     loads: Arc<AtomicU64>,
     recorder: Recorder,
@@ -150,10 +154,12 @@ impl<'p> World<'p> {
             streams: Slab::new(),
             connections: Connections::default(),
             requests: Slab::new(),
-            wakes: vec![Nanos::MAX; workers as usize + 1 + scenario.populations.len()],
+            wakes: vec![Nanos::MAX; workers as usize + 2 + scenario.populations.len()],
             phases: Phases::new(scenario),
             crews: Crew::of(scenario, seed),
             disturbances: Disturbances::default(),
+            counted: None,
+            hang: None,
             recorder: recorder.beside(Arc::clone(&loads)),
             loads,
             seconds,
@@ -270,11 +276,22 @@ impl<'p> World<'p> {
         self.helper() + 1 + u32::try_from(population).expect("populations are few")
     }
 
-    /// The version that a worker's requests name; those of the helper name the first.
+    /// The number of who listens whether the server answers, behind all others.
+    pub(super) fn listener(&self) -> u32 {
+        self.dispatcher(self.plan.scenario.populations.len())
+    }
+
+    /// Whether a network takes what is sent.
+    pub(super) fn network_takes(&self) -> bool {
+        let networks = self.plan.scenario.populations.iter().map(|population| &population.network);
+        networks.into_iter().any(Network::takes)
+    }
+
+    /// The version that a worker's requests name; those of the helper name the one whose slots are counted.
     fn version(&self, worker: u32) -> Option<i64> {
         let scenario = &self.plan.scenario;
         let is_helper = worker == self.helper();
-        let version = if is_helper { *scenario.versions().first()? } else { scenario.version_of(worker) };
+        let version = if is_helper { self.counted } else { scenario.version_of(worker) };
         version.map(ModelVersion::signed)
     }
 
@@ -320,6 +337,19 @@ impl<'p> World<'p> {
             self.server_wakes = wake;
             self.schedule(wake, What::Server);
         }
+    }
+
+    /// After how long a missing response is lost, where no more iterations were under way at a time than so far.
+    pub(super) fn lost_after(&self) -> Duration {
+        let limits = &self.plan.preflight.limits;
+        if self.crews.iter().all(Option::is_none) {
+            return limits.lost_after;
+        }
+        let at_a_time = |(population, crew): (&Population, &Option<Crew>)| {
+            crew.as_ref().map_or(population.load.workers.get(), Crew::most_at_a_time)
+        };
+        let all = self.plan.scenario.populations.iter().zip(&self.crews);
+        limits.lost_after_with(all.map(at_a_time).fold(0, u32::saturating_add))
     }
 
     /// What became of iterations that begin at a rate.

@@ -8,7 +8,7 @@ use workload::{
 };
 
 /// How often each claim has to be reached: as the scenario's table says, or else what the patterns that it draws are for, once.
-pub(super) fn in_force(scenario: &Scenario, preflight: &Preflight) -> Claims {
+pub(crate) fn in_force(scenario: &Scenario, preflight: &Preflight) -> Claims {
     scenario.claims.unwrap_or_else(|| {
         let mut claims = Claims::default();
         let follows = |claim: &Claim| scenario.populations.iter().any(|its| follows_from(*claim, its, preflight));

@@ -127,16 +127,66 @@ fn leaked_slots_and_lost_responses_are_found_after_and_during_the_run() {
 }
 
 #[test]
+fn a_claim_that_no_seed_reaches_makes_the_verdict_unknown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let scenario = folder.path().join("claims.toml");
+    let with = |least: u32| {
+        let text = format!("load = {{ workers = 4, iterations = 20 }}\nclaims.reuse-of-an-id = {least}");
+        fs::write(&scenario, text).expect("it is written");
+        simulated(folder.path(), &["--scenario", words(&scenario), "--seeds", "1..2"])
+    };
+    let (code, said, document) = with(100_000);
+    assert_eq!((code, &document["scenarios"][0]["claims_missed"]["reuse-of-an-id"]), (Some(3), &2.into()), "{said}");
+    assert!(said.contains("no seed reached reuse-of-an-id") && said.contains("was not reached in 2 seeds"), "{said}");
+    let (code, said, document) = with(1);
+    assert_eq!(
+        (code, document["scenarios"][0]["claims_missed"].as_object().map(|its| its.len())),
+        (Some(0), Some(0)),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_is_told_does_not_depend_on_how_many_seeds_are_simulated_at_a_time() {
+    let with = |jobs: &str, more: &[&str]| {
+        let flags = ["simulate", "--seeds", "1..30", "-i", "20", "--fault", "double-release:0.002", "--jobs", jobs];
+        run(&[&flags[..], more].concat())
+    };
+    for more in [&["--fail-fast"][..], &[]] {
+        let told = |jobs| {
+            let output = with(jobs, more);
+            (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        let one = told("1");
+        assert_eq!(one.0, Some(1), "{}", one.1);
+        assert_eq!(told("7"), one, "{more:?}");
+    }
+}
+
+#[test]
+fn iterations_that_do_not_begin_when_due_are_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let scenario = folder.path().join("rate.toml");
+    fs::write(&scenario, "load = { workers = 2, rate = '500/s', duration_s = 2 }").expect("it is written");
+    let (code, said, document) = simulated(folder.path(), &["--scenario", words(&scenario), "--seeds", "1"]);
+    let of = &document["scenarios"][0];
+    let (begun, not_begun) = (number(&of["iterations"]), number(&of["iterations_not_begun"]));
+    assert_eq!((code, begun + not_begun), (Some(0), 1000), "{said}");
+    assert!(said.contains(&format!("{not_begun} iterations did not begin when due")), "{said}");
+}
+
+#[test]
 fn what_cannot_be_simulated_is_told_in_a_line() {
     for (flags, why) in [
         (&["--scenario", "no-such-scenario"][..], "no-such-scenario"),
-        (&["--scenario", "model-versions"], "version 2"),
+        (&["--scenario", "model-versions"], "--versions N"),
         (&["--fault", "drop-response"], "plant it in a run (--embedded)"),
         (&["--fault", "no-such-fault"], "there is no fault"),
         (&["--seeds", "9..1"], "the first seed is above the last"),
         (&["--seeds", "some"], "give the first and the last seed"),
         (&["-m", "no_such_model"], "no_such_model"),
         (&["-m", "bls_sequence_int32"], "made of other models"),
+        (&["-m", "gru_float32"], "follows from no formula"),
         (&["--suite", "--scenario", "soak"], "cannot be used with"),
         (&["--like", "25.01"], "unexpected argument '--like'"),
         (&["--json", "/no/such/folder/file"], "cannot write the result"),

@@ -35,6 +35,11 @@ pub(super) fn no_version(model: &str) -> Status {
     Status::not_found(format!("Request for unknown model: '{model}' has no available versions"))
 }
 
+/// What is said of a request that names a version that is unloaded.
+pub(super) fn not_ready(model: &str, version: i64) -> Status {
+    Status::unavailable(format!("Request for unknown model: '{model}' version {version} is not at ready state"))
+}
+
 /// What is said of a request to a version that there is not.
 pub(super) fn unknown_version(model: &str, version: i64) -> Status {
     Status::not_found(format!("Request for unknown model: '{model}' version {version} is not found"))

@@ -12,7 +12,7 @@ use tonic::{Code, Status};
 use super::{
     fault::{Fault, Faults},
     folder::{Source, served_versions},
-    refusal::{no_version, unknown_version},
+    refusal::{no_version, not_ready, unknown_version},
     scheduler::HoldUntil,
     served::{Asked, Served},
     spec::{Spec, check},
@@ -99,9 +99,7 @@ impl Repository {
             },
             Some(version) => match entry.loaded.get(&version) {
                 Some(loaded) => Ok(self.served(loaded)),
-                None if entry.known.contains(&version) => {
-                    unknown(Code::Unavailable, &format!("version {version} is not at ready state"))
-                }
+                None if entry.known.contains(&version) => Err(not_ready(name, version)),
                 None => Err(unknown_version(name, version)),
             },
         }

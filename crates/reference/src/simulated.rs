@@ -133,6 +133,11 @@ impl Blueprint {
         self.specs.last().expect("a version is served")
     }
 
+    /// Whether its model has a version of this number.
+    pub fn has_version(&self, number: i64) -> bool {
+        self.specs.iter().any(|spec| spec.version == number)
+    }
+
     /// The same with versions of these numbers in place of its own, unless there are none.
     ///
     /// # Errors
@@ -215,6 +220,7 @@ impl Simulated {
     /// Takes a request in; its answer where it is rejected at once. Its sequence's idle limit begins `lag` late.
     pub fn submit(&mut self, request: Submitted<'_>, now: Moment, lag: Duration) -> Option<Answer> {
         let Submitted { name, version, id, start, end, shape, data, batch_size, timeout, cancelled } = request;
+        let is_named = version.is_some();
         let version = match self.version(version) {
             Ok(version) => version,
             Err(unknown) => return Some(Err(unknown.into())),
@@ -238,7 +244,7 @@ impl Simulated {
                 reply: name,
             },
         };
-        self.enqueue(version, request, now + lag)
+        self.enqueue((version, is_named), request, now + lag)
     }
 
     /// The same of a message as it comes from the wire, which may have any flaw.
@@ -249,11 +255,12 @@ impl Simulated {
         cancelled: Arc<AtomicBool>,
         now: Moment,
     ) -> Option<Answer> {
+        let is_named = !message.model_version.is_empty();
         let asked = parse_version(&message.model_version).and_then(|version| self.version(version));
         let decoded =
             asked.and_then(|version| Ok((version, decode(message, self.versions[&version].spec(), cancelled, name)?)));
         match decoded {
-            Ok((version, request)) => self.enqueue(version, request, now),
+            Ok((version, request)) => self.enqueue((version, is_named), request, now),
             Err(status) => Some(Err(status.into())),
         }
     }
@@ -268,10 +275,16 @@ impl Simulated {
         }
     }
 
-    fn enqueue(&mut self, version: i64, mut request: Request<Ticket<usize>>, now: Moment) -> Option<Answer> {
+    /// Takes in a request to a version, which it may name.
+    fn enqueue(
+        &mut self,
+        (version, is_named): (i64, bool),
+        mut request: Request<Ticket<usize>>,
+        now: Moment,
+    ) -> Option<Answer> {
         request.id = self.misbehaviour.fold(request.id);
         let version = self.of_another_version(version, &request).unwrap_or(version);
-        self.versions.get_mut(&version).expect("it is served").enqueue(request, now)
+        self.versions.get_mut(&version).expect("it is served").enqueue(request, is_named, now)
     }
 
     /// The version that has a sequence of a step's correlation ID, besides the version that the step is to, where it is planted that the

@@ -194,6 +194,23 @@ impl World<'_> {
         self.sends(stream, Up::Request(step, id));
     }
 
+    /// Whether a request that a worker has sent has no response, and its stream is there.
+    pub(in super::super) fn owes_answers(&self) -> bool {
+        let waits = |stream: &Stream| {
+            let has_sent = stream.up.iter().any(|up| matches!(up, Up::Request(..)));
+            has_sent || !stream.order.is_empty() || !stream.down.is_empty()
+        };
+        self.streams.iter().any(|(_, stream)| !stream.is_dropped && waits(stream))
+    }
+
+    /// The clients are gone, and with them their streams.
+    pub(in super::super) fn leave_all(&mut self) {
+        let open: Vec<_> = self.streams.iter().filter(|(_, its)| !its.is_dropped).map(|(place, _)| place).collect();
+        for stream in open {
+            self.leave(stream);
+        }
+    }
+
     /// A call goes over the connection of the one before, unless the network has taken that.
     fn connect_call(&mut self, stream: usize) {
         let Stream { context, over, connection, .. } = self.streams[stream];

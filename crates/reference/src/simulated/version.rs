@@ -6,7 +6,7 @@ use super::{Answer, loaded::Loaded};
 use crate::{
     execution::Ticket,
     fault::Faults,
-    refusal::no_version,
+    refusal::{no_version, not_ready},
     scheduler::{Moment, Request, SequenceId},
     spec::Spec,
     transitions::{Flags, Pair, Watch},
@@ -49,11 +49,18 @@ impl Version {
         self.watch.as_ref().map(Watch::pairs).unwrap_or_default()
     }
 
-    /// Takes a request in; its answer where it is rejected at once.
-    pub(super) fn enqueue(&mut self, mut request: Request<Ticket<usize>>, now: Moment) -> Option<Answer> {
+    /// Takes a request in; its answer where it is rejected at once. It may name the version.
+    pub(super) fn enqueue(
+        &mut self,
+        mut request: Request<Ticket<usize>>,
+        is_named: bool,
+        now: Moment,
+    ) -> Option<Answer> {
         let Loaded { spec, scheduler, .. } = &mut self.loaded;
         if self.is_unloaded {
-            return Some(Err(no_version(&spec.config.name).into()));
+            let name = &spec.config.name;
+            let refused = if is_named { not_ready(name, spec.version) } else { no_version(name) };
+            return Some(Err(refused.into()));
         }
         request.end |= spec.is_iterative;
         let id = request.id.clone();

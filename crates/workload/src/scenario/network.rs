@@ -81,6 +81,11 @@ impl Network {
         *self == Self::default()
     }
 
+    /// Whether it takes what is sent.
+    pub fn takes(&self) -> bool {
+        self.cut.is_some() || self.black_hole.is_some()
+    }
+
     /// The longest that a request and its answer are under way together.
     pub fn round_trip(&self) -> Duration {
         self.latency_ms.as_ref().map_or(Duration::ZERO, |drawn| most(drawn, LATENCY_MAX) * 2)
