@@ -140,7 +140,7 @@ fn a_claim_that_no_seed_reaches_makes_the_verdict_unknown() {
     assert!(said.contains("no seed reached reuse-of-an-id") && said.contains("was not reached in 2 seeds"), "{said}");
     let (code, said, document) = with(1);
     assert_eq!(
-        (code, document["scenarios"][0]["claims_missed"].as_object().map(|its| its.len())),
+        (code, document["scenarios"][0]["claims_missed"].as_object().map(serde_json::Map::len)),
         (Some(0), Some(0)),
         "{said}"
     );
