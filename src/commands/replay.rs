@@ -265,7 +265,7 @@ impl<'a> Stage<'a> {
                 *shown.otherwise.entry(*kind).or_default() += 1;
             }
             if !self.args.quiet && !self.args.shrink {
-                let (run, seen) = (shown.runs, first_of(&result));
+                let (run, seen) = (shown.runs, first_of(&result, failure.kind));
                 print_list([(format!("run {run} of {runs}: "), seen)]);
             }
         }
@@ -443,8 +443,11 @@ fn move_ids(scenario: &mut Scenario, run: u64) {
     scenario.correlation_ids.first = NonZeroU64::new(fits.unwrap_or(first)).expect("it was not zero");
 }
 
-fn first_of(result: &RunResult) -> String {
-    let first = result.violations.first().map_or_else(|| "no violation".to_owned(), describe);
+/// The first violation of this kind; if there is none, the first of all.
+fn first_of(result: &RunResult, kind: ViolationKind) -> String {
+    let all = &result.violations;
+    let first = all.iter().find(|violation| violation.kind == kind).or(all.first());
+    let first = first.map_or_else(|| "no violation".to_owned(), describe);
     let requests = result.tally.total().requests;
     format!("{first} ({})", counted(requests, "request"))
 }
