@@ -30,7 +30,7 @@ const RUNS: u64 = 1000;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = ABOUT, next_help_heading = "Search")]
 pub struct SearchArgs {
-    /// Simulate the runs and their servers, in virtual time
+    /// Simulate runs and servers, in virtual time; of the options of servers, only --fault and --fault-hold apply
     #[arg(long)]
     pub simulated: bool,
     /// Number of runs [default: 1000, unless --duration is given]
