@@ -29,7 +29,7 @@ Exit codes:
   0  no seed has a violation
   1  violations found
   2  the command line or a file is wrong, or the scenario cannot be simulated
-  3  interrupted before a violation was found";
+  3  interrupted before a violation was found, or no seed reached a claim of the scenario";
 
 /// What to simulate.
 #[derive(Clone, Debug, Args)]
