@@ -43,12 +43,16 @@ pub use crate::recorder::{PastSecond, PatternCounts, Patterns, Violating};
 use crate::{
     frame::{HistoryPlan, HistoryWritten},
     preflight::{Hints, Note, Preflight},
-    probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, accounting::Baseline},
+    probe::{Accounting, IdleSearch, PendingRequests, SlotCheck, SlotFinding, accounting::Baseline},
     ranks::Lead,
     recorder::{Found, Series, Tally},
 };
 use oracle::{
-    LongestWait, VIOLATIONS_KEPT, Violation, diagnosis::ModelFacts, explained_alone, golden::Golden, history::Scene,
+    LongestWait, VIOLATIONS_KEPT, Violation,
+    diagnosis::{ModelFacts, know_that_slots_are_free},
+    explained_alone,
+    golden::Golden,
+    history::Scene,
 };
 use wire::transport::{Client, GoAways};
 use workload::{
@@ -372,6 +376,16 @@ impl RunResult {
         self.beside.push(violation.clone());
         self.violations.truncate(VIOLATIONS_KEPT - 1);
         keep(violation, &mut self.violations, observer);
+    }
+
+    /// Takes back causes that the look at the slots excludes, where nothing was done to the server that gives slots back.
+    pub(crate) fn revise_causes(&mut self) {
+        let is_disturbed = self.restarts.count > 0 || self.phases.iter().any(|phase| phase.server.is_some());
+        if let SlotFinding::AllThere { slots } = self.slots.finding
+            && !is_disturbed
+        {
+            self.violations.iter_mut().for_each(|violation| know_that_slots_are_free(violation, slots));
+        }
     }
 }
 

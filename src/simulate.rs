@@ -236,6 +236,9 @@ impl Plan {
         result.accounting = Accounting::NotCheckable { why: unknown() };
         result.pending = PendingRequests::NotChecked { why: unknown() };
         result.slots = held.slots.clone();
+        if !self.scenario.phases.iter().any(|phase| phase.server.is_some()) {
+            result.revise_causes();
+        }
         if let Some(hang) = &held.hang {
             result.add_hang(hang.clone(), &mut ());
         }

@@ -190,6 +190,7 @@ impl Prepared {
                 seen.extend(pending.violation(shared.clock.now(), &result.tally, &slots));
                 seen.extend(slots.violation(shared.clock.now()));
                 (result.pending, result.slots, result.idle_limit) = (pending, slots, idle_limit);
+                result.revise_causes();
             }
             None => result.interrupted = Interrupted(true),
         }

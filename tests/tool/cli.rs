@@ -56,7 +56,7 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         (&["-r", "-1"], "'-1' for '--random-seed <SEED>': give a whole number, 0 or more"),
         (&["serve", "--grpc-port", "x"], "'x' for '--grpc-port <PORT>': give a whole number from 0 to 65535"),
         (&["--duration", "0s"], "whole seconds"),
-        (&["--duration", "soon"], "give a time such as 500ms, 90s or 1h"),
+        (&["--duration", "soon"], "give whole seconds, such as 90s or 1h"),
         (&["--response-limit", "0s"], "0 ms cannot be"),
         (&["--slots", "0"], "'0' for '--slots <N>'"),
         (&["--bogus"], "unexpected argument '--bogus' found"),

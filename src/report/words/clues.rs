@@ -212,6 +212,7 @@ fn phrase(clue: &Clue, violation: &Violation, words: &Description) -> String {
              sequences that began later got their slots; {stuck} other sequences stopped in the middle and {begun_in_vain} at \
              START; {left} were left without END; {live} were live when it was sent"
         ),
+        Clue::AllSlotsFree { slots } => format!("after the run all {slots} slots were free, and a slot that leaks stays lost"),
         Clue::WaitLonger => "a longer limits.lost_after_ms shows whether the stream brings it later".to_owned(),
         Clue::SlowingDown { early_ms, late_ms, waited_ms } => format!(
             "responses to steps that have a slot took {early_ms} ms in the first quarter of what is known and {late_ms} ms in the last; \

@@ -341,6 +341,7 @@ fn clues() -> Vec<Clue> {
         Clue::OfItsAnswers,
         Clue::SeenAgain,
         Clue::Meanwhile { behind: 1, others: 2, overtook: 3, stuck: 4, begun_in_vain: 5, left: 6, live: 7 },
+        Clue::AllSlotsFree { slots: 8 },
         Clue::WaitLonger,
         Clue::SlowingDown { early_ms: 1, late_ms: 50, waited_ms: 900 },
         Clue::HalfClosed,

@@ -376,6 +376,11 @@ pub enum Clue {
         /// Sequences that were live when the request was sent.
         live: usize,
     },
+    /// After the run all slots were free.
+    AllSlotsFree {
+        /// How many there are.
+        slots: u32,
+    },
     /// A longer wait shows whether the stream brings the response later.
     WaitLonger,
     /// Answers took longer and longer.

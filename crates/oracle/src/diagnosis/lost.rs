@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Cause, Clue, Question,
+    Cause, Clue, Explanation, Question,
     hypothesis::{Hypothesis, in_order},
     story::{Asked, Spot, Story, Told},
 };
@@ -80,6 +80,23 @@ pub(super) fn explain(question: &Question, spot: Spot) -> Vec<Hypothesis> {
         dead.clues.push(Clue::WaitLonger);
     }
     all
+}
+
+/// Takes back that a slot leaked, where all slots were free after the run: what leaks stays lost.
+pub(super) fn with_all_slots_free(explanations: &mut Vec<Explanation>, slots: u32) {
+    let Some(Explanation { cause: Cause::SlotLeak, clues, .. }) = explanations.first() else { return };
+    // With slots to spare, what was left without END did not keep it waiting.
+    let had_room = |clue: &Clue| match clue {
+        Clue::Meanwhile { begun_in_vain: 0, left, live, .. } => left + live < slots as usize,
+        _ => false,
+    };
+    let causes: &[Cause] = if clues.iter().any(had_room) {
+        &[Cause::ResponseLate, Cause::Stall]
+    } else {
+        &[Cause::MissingReap, Cause::ResponseLate, Cause::Stall]
+    };
+    let clues: Vec<_> = clues.iter().cloned().chain([Clue::AllSlotsFree { slots }]).collect();
+    *explanations = causes.iter().map(|cause| Explanation::new(*cause, clues.clone())).collect();
 }
 
 /// Whether several calls wait, or one that follows calls that their clients gave up, none that was sent since was answered, and streams were

@@ -122,6 +122,13 @@ pub fn explain(violation: &Violation, window: &[Entry], known: &ModelFacts) -> V
     explain_in(&Story::new(window, known.arithmetic, &Readings::new()), violation, known)
 }
 
+/// Takes back what the explanations of a violation say of lost slots, where after the run all slots of the server were free.
+pub fn know_that_slots_are_free(violation: &mut Violation, slots: u32) {
+    if violation.kind == ViolationKind::Lost {
+        lost::with_all_slots_free(&mut violation.explanations, slots);
+    }
+}
+
 fn explain_in(story: &Story, violation: &Violation, known: &ModelFacts) -> Vec<Explanation> {
     // The step that the violation is about, where the window has it.
     let spot = violation.request().and_then(|request| story.find(request));

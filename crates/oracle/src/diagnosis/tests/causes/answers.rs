@@ -1,7 +1,7 @@
 //! Answers of another form, in the wrong place, or that did not come.
 
 use super::{super::windows::request, *};
-use crate::Place;
+use crate::{Place, diagnosis::know_that_slots_are_free};
 use workload::{
     controls::{Difference, Flag},
     conversation::{Connection, Transport},
@@ -119,6 +119,34 @@ fn answers_in_the_wrong_place() {
     let told = |clue: &Clue| matches!(clue, Clue::AnswerTo { request: its, context: of, .. } if (*its, *of) == (request(1, 0, 2), context));
     assert!(elsewhere[0].clues.iter().any(told), "{elsewhere:?}");
     assert_eq!(causes(&misaddressed(EventKind::Answered(request(99, 0, 2), 5.into(), None))), [UnknownRequestId]);
+}
+
+#[test]
+fn a_slot_that_is_free_after_the_run_did_not_leak() {
+    // So many sequences are live, and perhaps another START waits, too.
+    let explained = |live: u32, waits: bool, slots: u32| {
+        let mut tale = Tale::default();
+        for worker in 10..10 + live {
+            tale.send_part(worker, 0, 0, 3, &A[..1]).answer(worker, 0, 0, &sums(&A)[..1]);
+        }
+        tale.send(0, 0, &A);
+        if waits {
+            tale.send(8, 0, &A);
+        }
+        tale.send(9, 0, &B).answer(9, 0, 0, &sums(&B)).wait(1000).open(9);
+        let mut violation = Violation::of_the_run(ViolationKind::Lost, tale.now, Evidence::Overtaken);
+        violation.explanations = tale.other(ViolationKind::Lost, (0, 0, 0));
+        let at_first = causes(&violation.explanations);
+        know_that_slots_are_free(&mut violation, slots);
+        (at_first, causes(&violation.explanations))
+    };
+    assert_eq!(explained(0, false, 8), (vec![SlotLeak, Stall], vec![ResponseLate, Stall]));
+    assert_eq!(explained(0, true, 8).1[0], MissingReap);
+    assert_eq!(explained(2, false, 2).1[0], MissingReap);
+    let mut other = Violation::of_the_run(ViolationKind::SlotLeak, 0, Evidence::Overtaken);
+    other.explanations = vec![Explanation::new(SlotLeak, [])];
+    know_that_slots_are_free(&mut other, 8);
+    assert_eq!(causes(&other.explanations), [SlotLeak]);
 }
 
 fn lost(tale: &Tale, step: u32) -> Vec<Cause> {
