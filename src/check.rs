@@ -300,7 +300,7 @@ impl<'c> Check<'c> {
         let scene = self.explainer.into_scene();
         let mut result = result(&header, self.footer.as_ref(), tally, (violations, scene), (covered, longest_wait));
         result.series = self.series;
-        result.revise_causes();
+        result.revise_causes(&header.scenario);
         result.miss_server_header(header.scenario.target.server_header.as_ref().filter(|_| misses_server));
         let is_whole = gaps == 0 && damage.is_none();
         let elapsed = result.elapsed.min(Duration::from_nanos(self.until) + MOST_AFTER_ENTRIES);

@@ -3,7 +3,7 @@
 mod absences;
 mod after;
 mod alarm;
-pub(crate) mod arrivals;
+mod arrivals;
 mod before;
 pub(crate) mod context;
 mod disturbance;
@@ -20,7 +20,7 @@ mod part;
 mod phases;
 mod progress;
 mod resources;
-pub(crate) mod shared;
+mod shared;
 mod so_far;
 mod team;
 mod threads;
@@ -31,6 +31,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::{sync::mpsc, time::Instant};
 
+pub(crate) use self::{after::ANSWERS_NOBODY, arrivals::Arrivals, shared::PATIENCE_MAX};
 use self::{
     disturbance::Hands,
     during::Driven,
@@ -379,8 +380,8 @@ impl RunResult {
     }
 
     /// Takes back causes that the look at the slots excludes, where nothing was done to the server that gives slots back.
-    pub(crate) fn revise_causes(&mut self) {
-        let is_disturbed = self.restarts.count > 0 || self.phases.iter().any(|phase| phase.server.is_some());
+    pub(crate) fn revise_causes(&mut self, scenario: &Scenario) {
+        let is_disturbed = self.restarts.count > 0 || scenario.phases.iter().any(|phase| phase.server.is_some());
         if let SlotFinding::AllThere { slots } = self.slots.finding
             && !is_disturbed
         {

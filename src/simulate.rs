@@ -37,7 +37,7 @@ use crate::{
         slots::{Aftermath, Terms, free_ids},
     },
     recorder::Tally,
-    run::{Arrived, End, Origin, Setup, iterations::Iterations},
+    run::{ANSWERS_NOBODY, Arrived, End, Origin, Setup, iterations::Iterations},
     verdict::claims,
 };
 use oracle::{Violation, history::Entry};
@@ -236,9 +236,7 @@ impl Plan {
         result.accounting = Accounting::NotCheckable { why: unknown() };
         result.pending = PendingRequests::NotChecked { why: unknown() };
         result.slots = held.slots.clone();
-        if !self.scenario.phases.iter().any(|phase| phase.server.is_some()) {
-            result.revise_causes();
-        }
+        result.revise_causes(&self.scenario);
         if let Some(hang) = &held.hang {
             result.add_hang(hang.clone(), &mut ());
         }
@@ -279,9 +277,6 @@ impl Plan {
         let listener: Doing<'_> = Box::pin(listen(Rc::clone(&world)));
         run(clients.chain([conductor]).chain(dispatchers), Some(listener), &world, stopped);
         let hang = world.borrow_mut().hang.take();
-        if hang.is_some() {
-            world.borrow_mut().leave_all();
-        }
         // What the count of the slots has the server do is none of the run's.
         let (requests, iterations, took, pairs, arrived) = {
             let world = world.borrow();
@@ -293,8 +288,8 @@ impl Plan {
             world.borrow_mut().counted = version;
             self.count_slots(&world, took, stopped)
         });
-        let slots = counts.reduce(SlotCheck::and);
-        let slots = slots.unwrap_or_else(|| SlotCheck::not_checkable("there is no version to look at"));
+        let slots = if hang.is_some() { None } else { counts.reduce(SlotCheck::and) };
+        let slots = slots.unwrap_or_else(|| SlotCheck::not_checkable(ANSWERS_NOBODY));
         if stopped.load(Relaxed) {
             return None;
         }

@@ -23,6 +23,9 @@ use oracle::{
 };
 use workload::event::Nanos;
 
+/// Why no slot is looked at where nobody was answered any more.
+pub(crate) const ANSWERS_NOBODY: &str = "the server answered nobody any more";
+
 impl Prepared {
     /// Compares with the server's own counts, counts its slots, and looks whether it is still there.
     pub(super) async fn conclude(
@@ -190,7 +193,7 @@ impl Prepared {
                 seen.extend(pending.violation(shared.clock.now(), &result.tally, &slots));
                 seen.extend(slots.violation(shared.clock.now()));
                 (result.pending, result.slots, result.idle_limit) = (pending, slots, idle_limit);
-                result.revise_causes();
+                result.revise_causes(&shared.setup.scenario);
             }
             None => result.interrupted = Interrupted(true),
         }
@@ -213,7 +216,7 @@ fn stopped(shared: &Shared, result: &RunResult) -> Option<String> {
     let why = if shared.liveness.gone.get().is_some() {
         "the server died"
     } else if result.tally.violations.contains_key(&ViolationKind::Hang) {
-        "the server answered nobody any more"
+        ANSWERS_NOBODY
     } else if shared.ended_by_violation() {
         "the run was ended at its first violation"
     } else {

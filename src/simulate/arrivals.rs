@@ -3,10 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::client::{Shared, phase_begins, wait};
-use crate::run::{
-    Setup,
-    arrivals::{Arrivals, Arrived},
-};
+use crate::run::{Arrivals, Arrived, Setup};
 use workload::{
     event::{Due, Nanos},
     scenario::{Population, Scenario},

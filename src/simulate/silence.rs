@@ -6,7 +6,7 @@ use super::{
     client::{Shared, wait},
     nanos,
 };
-use crate::run::shared::PATIENCE_MAX;
+use crate::run::PATIENCE_MAX;
 use oracle::{Evidence, Sent, Violation, ViolationKind};
 use workload::event::Nanos;
 

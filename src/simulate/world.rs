@@ -1,5 +1,6 @@
 //! What the clients of a simulation share: its time, the network, the server, and who watches.
 
+mod answers;
 mod disturbances;
 mod network;
 mod streams;

@@ -17,12 +17,11 @@ use std::{
 use rand::RngExt as _;
 
 use super::{super::nanos, What, World, network::To};
-use reference::simulated::{Answer, Output};
+use reference::simulated::Answer;
 use workload::{
     conversation::{Connection, Transport},
-    event::{Code, ContextId, Nanos, Received, Response, Series},
+    event::{Code, ContextId, Nanos, Received},
     sequence::{RequestId, Step},
-    tensor::{Tensor, TensorData},
 };
 
 /// How long the fastest message of a stream is under way, in ns: as on one machine. Another message takes up to twice as long.
@@ -201,14 +200,6 @@ impl World<'_> {
             has_sent || !stream.order.is_empty() || !stream.down.is_empty()
         };
         self.streams.iter().any(|(_, stream)| !stream.is_dropped && waits(stream))
-    }
-
-    /// The clients are gone, and with them their streams.
-    pub(in super::super) fn leave_all(&mut self) {
-        let open: Vec<_> = self.streams.iter().filter(|(_, its)| !its.is_dropped).map(|(place, _)| place).collect();
-        for stream in open {
-            self.leave(stream);
-        }
     }
 
     /// A call goes over the connection of the one before, unless the network has taken that.
@@ -468,50 +459,5 @@ impl World<'_> {
         its.deadline_at = None;
         its.inbox.push_back(Message::DeadlinePassed);
         Some(its.context.worker)
-    }
-
-    fn received(&self, step: &Step, answer: Answer, by: Transport) -> Received {
-        let mut received =
-            Received { id: step.request.to_string(), result: Ok(Response::default()), code: None, outputs: 0 };
-        match answer {
-            Ok(responses) => {
-                let mut all = responses.into_iter().map(|outputs| self.response(step.request.worker, outputs));
-                // Where there is none the last message is empty.
-                let first = all.next().unwrap_or_else(|| self.nothing());
-                let series = Series { further: all.collect(), is_unfinished: false, spread: Some(Duration::ZERO) };
-                received.result = Ok(Response { series, ..first });
-            }
-            Err(refused) if refused.is_cancelled() && by.is_stream() => received.result = Ok(self.nothing()),
-            Err(refused) => {
-                received.code = match by {
-                    Transport::GrpcStream | Transport::GrpcStatus => None,
-                    Transport::GrpcUnary => Some(Code::Grpc(refused.code)),
-                    Transport::Http | Transport::HttpBinary => Some(Code::Http(refused.over_http())),
-                };
-                received.result = Err(refused.text);
-            }
-        }
-        received
-    }
-
-    fn response(&self, worker: u32, outputs: Vec<Output>) -> Response {
-        let model = &self.plan.preflight.model;
-        let version = self.version(worker).map(|version| version.to_string());
-        let tensor = |Output { name, datatype, shape, data }: Output| Tensor {
-            name: name.as_ref().into(),
-            datatype: datatype.into(),
-            shape,
-            data: TensorData::Raw(data),
-        };
-        Response {
-            model: model.name.clone(),
-            version: version.or_else(|| model.version.clone()).unwrap_or_default(),
-            outputs: outputs.into_iter().map(tensor).collect(),
-            ..Response::default()
-        }
-    }
-
-    fn nothing(&self) -> Response {
-        Response { model: self.plan.preflight.model.name.clone(), ..Response::default() }
     }
 }
