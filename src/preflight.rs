@@ -48,7 +48,7 @@ use workload::{
 };
 
 pub(crate) use self::parts::Wanted;
-pub(crate) use self::{computes::WITHOUT_FORMULA, golden::identity, serving::check_model};
+pub(crate) use self::{computes::WITHOUT_FORMULA, golden::identity, limits::PATIENCE_MAX, serving::check_model};
 pub use self::{
     limits::RunLimits,
     parts::{Note, Part},

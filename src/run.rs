@@ -31,7 +31,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::{sync::mpsc, time::Instant};
 
-pub(crate) use self::{after::ANSWERS_NOBODY, arrivals::Arrivals, shared::PATIENCE_MAX};
+pub(crate) use self::{after::ANSWERS_NOBODY, arrivals::Arrivals, watch::hang};
 use self::{
     disturbance::Hands,
     during::Driven,

@@ -13,6 +13,9 @@ use workload::{
 /// What no limit passes: nobody waits for so long, and it can be doubled and added to any time without an overflow.
 const LONGEST: Duration = Duration::from_millis(100 * Millis::MAX);
 
+/// The longest that a client waits until it gives a connection up on which nothing passes any more.
+pub(crate) const PATIENCE_MAX: Duration = Duration::from_secs(10);
+
 /// The time limits of a run, after what is known of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
@@ -89,8 +92,24 @@ impl RunLimits {
         }
     }
 
+    /// After how long a missing answer is lost, where so many workers of each population were busy at a time at the most; none where all
+    /// always are, because iterations follow one another.
+    pub(crate) fn lost_after_of(&self, scenario: &Scenario, busy: &[Option<u32>]) -> Duration {
+        if busy.iter().all(Option::is_none) {
+            return self.lost_after;
+        }
+        let workers = |(population, busy): (&Population, &Option<u32>)| busy.unwrap_or(population.load.workers.get());
+        self.lost_after_with(scenario.populations.iter().zip(busy).map(workers).fold(0, u32::saturating_add))
+    }
+
+    /// How long a server may answer nobody to whom it owes something.
+    pub(crate) fn longest_silence(&self, scenario: &Scenario) -> Duration {
+        let taken_within = if scenario.has_network_that_takes() { PATIENCE_MAX } else { Duration::ZERO };
+        self.silence * 2 + taken_within
+    }
+
     /// After how long a missing answer is lost where no more than so many workers were busy at a time.
-    pub(crate) fn lost_after_with(&self, workers: u32) -> Duration {
+    fn lost_after_with(&self, workers: u32) -> Duration {
         self.waits.lawful(workers).max(self.waits.least).min(self.lost_after)
     }
 }

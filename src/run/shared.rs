@@ -24,7 +24,7 @@ use super::{
     threads::thread_count,
 };
 use crate::{
-    preflight::Preflight,
+    preflight::{PATIENCE_MAX, Preflight},
     probe::site::{Clock, Liveness, Site},
     recorder::{Glances, Recorder, Seconds, Snapshots, trace},
 };
@@ -39,9 +39,6 @@ use workload::{
     event::{ContextId, Event, EventKind, Nanos},
     scenario::Population,
 };
-
-/// The longest that a client waits until it gives a connection up on which nothing passes any more.
-pub(crate) const PATIENCE_MAX: Duration = Duration::from_secs(10);
 
 pub(super) struct Shared {
     pub(super) setup: Setup,
@@ -85,7 +82,7 @@ impl Shared {
         let threads = thread_count(&setup);
         let others = setup.lead.as_ref().map_or(0, |lead| lead.members.all().len());
         Self {
-            network_takes: scenario.populations.iter().any(|population| population.network.takes()),
+            network_takes: scenario.has_network_that_takes(),
             phases: Phases::new(scenario),
             arrivals: if setup.given.is_some() { Vec::new() } else { Arrivals::of(&setup) },
             lent: (0..scenario.workers()).map(|_| OnceLock::new()).collect(),
@@ -151,16 +148,13 @@ impl Shared {
     /// After how long a missing response is lost, where no more iterations were under way at a time than so far.
     pub(super) fn lost_after(&self) -> Duration {
         let scenario = &self.setup.scenario;
-        let at_a_time = |(population, arrivals): (&Population, &Option<Arrivals>)| match arrivals {
+        let busy = |(population, arrivals): (&Population, &Option<Arrivals>)| {
+            let most = arrivals.as_ref()?.most_at_a_time();
             // What others have under way is not known here.
-            Some(arrivals) if !self.setup.share.is_one_of_several() => arrivals.most_at_a_time(),
-            _ => population.load.workers.get(),
+            Some(if self.setup.share.is_one_of_several() { population.load.workers.get() } else { most })
         };
-        if self.arrivals.iter().all(Option::is_none) {
-            return self.preflight.limits.lost_after;
-        }
-        let workers = scenario.populations.iter().zip(&self.arrivals).map(at_a_time).fold(0, u32::saturating_add);
-        self.preflight.limits.lost_after_with(workers)
+        let busy: Vec<_> = scenario.populations.iter().zip(&self.arrivals).map(busy).collect();
+        self.preflight.limits.lost_after_of(scenario, &busy)
     }
 
     /// How much is left of the time that something may take for which the server is waited since then. While it is disturbed

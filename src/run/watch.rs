@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{
-    Progress, TICK,
-    shared::{PATIENCE_MAX, Shared},
-};
+use super::{Progress, TICK, shared::Shared};
 use oracle::{Evidence, Sent, Violation, ViolationKind};
+use workload::event::Nanos;
+
+/// The violation that a server is which has answered nobody for so long.
+pub(crate) fn hang(at: Nanos, sent: Sent, silent: Duration) -> Violation {
+    Violation::of_the_run(ViolationKind::Hang, at, Evidence::Silence { sent, seconds: silent.as_secs() })
+}
 
 /// Looks at the run some times a second.
 pub(super) struct Watch {
@@ -56,11 +59,9 @@ impl Watch {
             self.answered_at = Instant::now();
         }
         let silent = self.answered_at.elapsed();
-        let taken_within = if shared.network_takes { PATIENCE_MAX } else { Duration::ZERO };
-        if self.hang.is_none() && silent > shared.preflight.limits.silence * 2 + taken_within {
+        if self.hang.is_none() && silent > shared.preflight.limits.longest_silence(&shared.setup.scenario) {
             let sent = Sent { requests: progress.requests, answered: progress.answered };
-            let evidence = Evidence::Silence { sent, seconds: silent.as_secs() };
-            self.hang = Some(Violation::of_the_run(ViolationKind::Hang, shared.clock.now(), evidence));
+            self.hang = Some(hang(shared.clock.now(), sent, silent));
             shared.gate.stop();
         }
         if !shared.gate.is_stopping() {

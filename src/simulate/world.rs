@@ -42,7 +42,7 @@ use workload::{
     event::{ContextId, Event, EventKind, Nanos},
     model::Model,
     plan::correlation_id,
-    scenario::{Network, Population, Scenario},
+    scenario::Scenario,
     seed::Seed,
     sequence::{CorrelationId, IdForm, RequestId, Special, Step, WireId},
     version::ModelVersion,
@@ -282,12 +282,6 @@ impl<'p> World<'p> {
         self.dispatcher(self.plan.scenario.populations.len())
     }
 
-    /// Whether a network takes what is sent.
-    pub(super) fn network_takes(&self) -> bool {
-        let networks = self.plan.scenario.populations.iter().map(|population| &population.network);
-        networks.into_iter().any(Network::takes)
-    }
-
     /// The version that a worker's requests name; those of the helper name the one whose slots are counted.
     fn version(&self, worker: u32) -> Option<i64> {
         let scenario = &self.plan.scenario;
@@ -342,15 +336,8 @@ impl<'p> World<'p> {
 
     /// After how long a missing response is lost, where no more iterations were under way at a time than so far.
     pub(super) fn lost_after(&self) -> Duration {
-        let limits = &self.plan.preflight.limits;
-        if self.crews.iter().all(Option::is_none) {
-            return limits.lost_after;
-        }
-        let at_a_time = |(population, crew): (&Population, &Option<Crew>)| {
-            crew.as_ref().map_or(population.load.workers.get(), Crew::most_at_a_time)
-        };
-        let all = self.plan.scenario.populations.iter().zip(&self.crews);
-        limits.lost_after_with(all.map(at_a_time).fold(0, u32::saturating_add))
+        let busy: Vec<_> = self.crews.iter().map(|crew| crew.as_ref().map(Crew::most_at_a_time)).collect();
+        self.plan.preflight.limits.lost_after_of(&self.plan.scenario, &busy)
     }
 
     /// What became of iterations that begin at a rate.

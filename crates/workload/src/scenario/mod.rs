@@ -256,6 +256,11 @@ impl Scenario {
         &self.populations[self.place_of_population(worker)]
     }
 
+    /// Whether a population's network takes what is sent.
+    pub fn has_network_that_takes(&self) -> bool {
+        self.populations.iter().any(|population| population.network.takes())
+    }
+
     /// The place of a worker's population.
     ///
     /// # Panics
